@@ -1,7 +1,7 @@
 """Arrays and numbers that a caller passes in, checked where they enter; each error is one line and names the argument.
 
-NumPy takes much that is not meant: every string is true, a whole number used as a mask selects rows, a negative
-position counts from the end. What a function does not mean it does not take.
+NumPy accepts much that callers do not intend: every string is true, a whole number used as a mask selects rows, a
+negative position counts from the end. These functions accept only what the caller of a function can mean.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def number(
     finite: bool = True,
     error: type[BayeslabError] = OptionError,
 ) -> float:
-    """A number within bounds; booleans, strings and NaN are none.
+    """A number within bounds; booleans, strings and NaN are refused.
 
     Parameters
     ----------
     low, high
-        Bounds, allowed themselves.
+        Inclusive bounds, unless ``above`` or ``below`` is set.
     above, below
         Whether the lower and the upper bound are excluded.
     finite
@@ -73,7 +73,7 @@ def number(
 def count(
     given: Any, name: str, at_least: int = 0, at_most: int | None = None, *, error: type[BayeslabError] = OptionError
 ) -> int:
-    """A whole number within bounds; booleans and fractions are none."""
+    """A whole number within bounds; booleans and fractions are refused."""
     whole = isinstance(given, kinds.Integral) and not isinstance(given, (bool, np.bool_))
     if not whole or given < at_least or (at_most is not None and given > at_most):
         top = np.inf if at_most is None else at_most
@@ -120,11 +120,11 @@ def real(
     Raises
     ------
     BayeslabError
-        Of the given kind: not numbers, ragged, complex, of another number of dimensions, empty, or not finite.
+        Of the class ``error``: not numbers, ragged, complex, of another number of dimensions, empty, or not finite.
     """
     out = np.asarray(_array(given, name, error))
     if out.dtype.kind == "O":
-        # Decimals, fractions and None arrive as objects: what is no number fails here.
+        # Decimals, fractions and None arrive as objects; this conversion fails for anything but numbers.
         try:
             out = out.astype(float)
         except (TypeError, ValueError, OverflowError):
@@ -150,7 +150,7 @@ def truths(given: Any, name: str, *, error: type[BayeslabError] = OptionError) -
     Raises
     ------
     BayeslabError
-        Other values: which of them is true is not known.
+        Any other value.
     """
     out = _array(given, name, error)
     if out.dtype.kind == "b" or (out.dtype.kind == "O" and all(isinstance(v, (bool, np.bool_)) for v in out.flat)):
@@ -163,13 +163,13 @@ def truths(given: Any, name: str, *, error: type[BayeslabError] = OptionError) -
 def two_sides(labels: Any, name: str = "labels") -> Array:
     """1 for the label that comes last in order and −1 for the other, shape (rows,).
 
-    Labels are two values of any kind: truth values, −1 and 1, names. A single label that is a number or a truth value
-    is on the positive side where it is above zero.
+    Labels are two values of any kind: truth values, −1 and 1, names. Where all labels are equal, the result
+    is 1 for names and for a number or truth value above zero, else −1.
 
     Raises
     ------
     OptionError
-        More than two labels, missing ones, or not one label a row.
+        More than two labels, missing labels, or not one label per row.
     """
     given = _array(labels, name, OptionError)
     if given.ndim != 1 or not len(given):
@@ -191,7 +191,7 @@ def two_sides(labels: Any, name: str = "labels") -> Array:
 
 
 def positions(given: Any, name: str, n: int, *, error: type[BayeslabError] = OptionError) -> NDArray[np.int64]:
-    """Positions from 0 to n − 1; negative ones do not count from the end, and booleans are none."""
+    """Positions from 0 to n − 1; negative positions and booleans are refused."""
     out = _array(given, name, error)
     if not out.size:
         return out.astype(np.int64)
@@ -225,7 +225,7 @@ def comparable(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Two arrays of values that can be equal: both text, or both numbers and truth values.
 
-    NumPy calls ``"1"`` and ``1`` different without a word.
+    NumPy compares ``"1"`` and ``1`` as different without a warning.
     """
     arrays = np.asarray(first), np.asarray(second)
     texts = [_is_text(one, name, error) for one, name in zip(arrays, names, strict=True)]
@@ -254,7 +254,7 @@ def same_length(*, error: type[BayeslabError] = OptionError, **arrays: Any) -> N
     Parameters
     ----------
     arrays
-        By name.
+        The arrays, by the names that the error shows.
     """
     lengths = {name: len(values) for name, values in arrays.items()}
     if len(set(lengths.values())) > 1:
@@ -272,13 +272,13 @@ def _array(given: Any, name: str, error: type[BayeslabError]) -> np.ndarray:
 
 
 def _shown(given: Any) -> str:
-    """The beginning of what was given."""
+    """The beginning of a value, for an error message."""
     text = repr(given.tolist() if isinstance(given, np.ndarray) else given)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def lengths(rows: Any) -> Array:
-    """Euclidean lengths along the last axis, whose squares may be beyond the range of floats.
+    """Euclidean lengths along the last axis, also where squares overflow or underflow.
 
     Parameters
     ----------
@@ -289,6 +289,6 @@ def lengths(rows: Any) -> Array:
     ndarray (...)
     """
     rows = np.asarray(rows, float)
-    # Powers of two change no digit.
+    # Scaling by a power of two is exact.
     unit = np.ldexp(1.0, np.frexp(np.abs(rows).max(axis=-1, initial=0.0))[1] - 1)
     return np.asarray(unit * np.linalg.norm(rows / unit[..., None], axis=-1))

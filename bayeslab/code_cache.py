@@ -1,13 +1,13 @@
-"""Where compiled code is kept between processes, so that nobody else can put code there.
+"""Private folders for compiled code that is kept between processes.
 
-Numba and PyTensor keep machine code in pickles, and who may write a pickle that is loaded may run what he likes. So a
-folder of compiled code is used only if it belongs to the user (or to root) and nobody else may write to it; it is made
-readable to the user alone. A folder that cannot be used is replaced: by the next that Numba knows, in the end by a
-folder for temporary files, with a warning. An entry that cannot be read, such as the half of one that a full disk
-left, is thrown away and compiled again; one that cannot be written is not kept.
+Numba and PyTensor keep machine code in pickles, and whoever can write a pickle can run any code where it is loaded. So
+a folder of compiled code is used only if it belongs to the user (or to root) and nobody else may write to it; its
+permissions are set so that only the user can read it. A folder that cannot be used is replaced by the next one that
+Numba knows, and in the end by a temporary folder, with a warning. An entry that cannot be read, such as one that a full
+disk cut short, is removed and compiled again; an entry that cannot be written is not kept.
 
-Both libraries choose their folders while they are imported, and ``import bayeslab`` imports neither: :func:`install`
-waits for that.
+Both libraries choose their folders while they are imported, and ``import bayeslab`` imports neither, so :func:`install`
+acts when they are imported.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from typing import Any, Literal
 
 __all__ = ["install", "private_folder", "refused"]
 
-# Seconds after which a file that is not whole is nobody's work any more.
+# Seconds after which an incomplete file counts as abandoned.
 _SETTLING = 60.0
 
 
 def install() -> None:
-    """See to the folders of Numba and PyTensor, now if they are imported, else when they are."""
+    """Set up the folders of Numba and PyTensor: now if the library is imported already, otherwise when it is."""
     waiting = []
     for name, settle in _SETTLED_AFTER.items():
         if name in sys.modules:
@@ -51,7 +51,7 @@ def install() -> None:
 
 
 def refused(folder: Path) -> str | None:
-    """Why a folder cannot keep compiled code; None if it can, and is then there and private."""
+    """Why a folder cannot keep compiled code; None if it can. The folder is created and made private."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         target, link = folder.stat(), folder.lstat()
@@ -73,7 +73,7 @@ def refused(folder: Path) -> str | None:
 
 
 def alone(group: int) -> bool:
-    """Whether a group is the one that a system makes for this user alone: it has his name and no members."""
+    """Whether a group is the user's private group: it has the user's name and no members."""
     try:
         import grp
         import pwd
@@ -85,7 +85,7 @@ def alone(group: int) -> bool:
 
 
 def private_folder(folder: Path) -> Path:
-    """The folder if compiled code can be kept there, else one for temporary files, with a warning."""
+    """The folder if it can keep compiled code, else a temporary folder, with a warning."""
     why = refused(folder)
     return folder if why is None else temporary(folder, why)
 
@@ -105,7 +105,7 @@ def temporary(folder: Path, why: str) -> Path:
 
 
 class _Finder:
-    """Finds the modules waited for as Python does, and settles them once they are loaded."""
+    """An import hook that finds the awaited modules as Python does, and sets up their folders once they are loaded."""
 
     def __init__(self, waiting: Sequence[str]) -> None:
         self._waiting = set(waiting)
@@ -144,31 +144,31 @@ class _Loader:
 
 
 def _prepare_pytensor() -> None:
-    """PyTensor cannot be imported without a folder to write to, and reads its flags once."""
+    """Choose PyTensor's folder before it is imported: it needs a writable one and reads its flags once."""
     folder = pytensor_folder()
     kept = private_folder(folder)
     _drop_torn(kept)
     if kept != folder:
-        # Workers inherit it, and need not warn again.
+        # Worker processes inherit the setting and do not warn again.
         flags = os.environ.get("PYTENSOR_FLAGS", "")
         os.environ["PYTENSOR_FLAGS"] = ",".join([*filter(None, [flags]), f"base_compiledir={kept}"])
         home = Path("~").expanduser()
         if not (home.is_dir() and os.access(home, os.W_OK)):
-            # Matplotlib comes with it, and would say once more that the home cannot be written to.
+            # PyTensor imports Matplotlib, which would repeat that the home folder cannot be written to.
             os.environ.setdefault("MPLCONFIGDIR", str(kept / "matplotlib"))
 
 
 def _drop_torn(base: Path) -> None:
-    """Remove the modules compiled from C of which only a part was written: loading them can end the process."""
+    """Remove incompletely written modules compiled from C: loading one can crash the process."""
     for file in (*base.glob("compiledir_*/*/*.so"), *base.glob("compiledir_*/lazylinker_ext/__init__.py")):
         with suppress(OSError):
-            # Another process may be writing the younger ones.
+            # Another process may still be writing the newer files.
             if time.time() - file.stat().st_mtime > _SETTLING and not _whole(file):
                 shutil.rmtree(file.parent)
 
 
 def _whole(file: Path) -> bool:
-    """Whether a file ends where it says: a library of ELF with its table of sections, a text with a line."""
+    """Whether a file is complete: an ELF library ends with its section table, a text with a line end."""
     if file.suffix == ".py":
         return file.read_bytes()[-1:] in (b"", b"\n")
     with file.open("rb") as stream:
@@ -183,7 +183,7 @@ def _whole(file: Path) -> bool:
 
 
 def pytensor_folder() -> Path:
-    """The folder that PyTensor will use: of its flags, of its configuration file, else of the home."""
+    """The folder that PyTensor will use: from its flags, from its configuration file, else in the home folder."""
     flags = [flag.partition("=") for flag in os.environ.get("PYTENSOR_FLAGS", "").split(",")]
     named = [value for name, _, value in flags if name.strip() == "base_compiledir"]
     if not named:
@@ -200,12 +200,12 @@ def pytensor_folder() -> Path:
 
 
 def _settle_pytensor(module: Any) -> None:
-    """Folders of PyTensor's Numba functions and of their source, whoever imported PyTensor."""
+    """Set the folders of PyTensor's Numba functions and of their source code."""
     from pytensor.configdefaults import config
 
     module.NUMBA_CACHE_PATH = private_folder(Path(module.NUMBA_CACHE_PATH))
     if not config.generated_src_dir:
-        # Else every function leaves its source among temporary files for good.
+        # Otherwise the source of every function would stay among the temporary files.
         config.generated_src_dir = str(module.NUMBA_CACHE_PATH / "source")
 
 
@@ -213,14 +213,14 @@ def _settle_pytensor(module: Any) -> None:
 
 
 def _settle_numba(caching: Any) -> None:
-    """Private folders for Numba's own caches, and entries that cannot be used compiled again."""
+    """Make Numba use private cache folders, and compile unusable entries again."""
     locator, entries = caching._CacheLocator, caching.Cache
     ensure, load, save = locator.ensure_cache_path, entries.load_overload, entries.save_overload
 
     def ensure_cache_path(self: Any) -> None:
         why = refused(Path(self.get_cache_path()))
         if why is not None:
-            # Numba goes on to the next kind of folder.
+            # Numba then tries its next kind of folder.
             raise PermissionError(why)
         ensure(self)
 
@@ -238,7 +238,7 @@ def _settle_numba(caching: Any) -> None:
             not_kept(str(self.cache_path), error.strerror or str(error))
 
     class TemporaryLocator(caching.UserWideCacheLocator):
-        """The last resort: a folder for temporary files."""
+        """The last resort: a temporary folder."""
 
         def get_cache_path(self) -> str:
             default = Path(super().get_cache_path())
@@ -250,7 +250,7 @@ def _settle_numba(caching: Any) -> None:
 
 
 def _drop(entry: Any) -> None:
-    """Remove the index of a function and all it names; what is in it is compiled again."""
+    """Remove a function's index and the files it names; the function is compiled again."""
     folder, base = Path(entry.cache_path), entry._impl.filename_base
     with suppress(OSError):
         for file in (folder / f"{base}.nbi", *_numbered(folder, base)):
@@ -258,7 +258,7 @@ def _drop(entry: Any) -> None:
 
 
 def _numbered(folder: Path, base: str) -> list[Path]:
-    """The files with the machine code of a function, one a signature."""
+    """The files with the machine code of a function, one per signature."""
     return [
         Path(file) for file in os.scandir(folder) if file.name.startswith(f"{base}.") and file.name.endswith(".nbc")
     ]

@@ -1,8 +1,8 @@
-"""Says so when code is compiled: the first use of a kernel on a machine takes seconds, and silence looks like a hang.
+"""Report compilation: the first use of a kernel on a machine takes seconds, which would look like a hang.
 
-numba tells listeners when it compiles; what comes from its cache is not told. A thread writes one line to standard
-error after a second of compiling, three in a log: in a terminal it is updated and goes away, in a log it stays. In a
-notebook it is an output of the cell that is empty again when compiling has ended: nothing of it is saved.
+numba notifies listeners when it compiles, but not when it loads from its cache. A thread writes one line to standard
+error after one second of compiling (three in a log). In a terminal the line is updated and removed at the end; in a log
+it stays. In a notebook it is an output of the cell, emptied when compiling has ended, so that it is not saved.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol, TextIO
 
 __all__ = ["announce"]
 
-# Seconds of compiling before anything is said, between looks, and of a pause after which compiling is over.
+# In seconds: compiling before the first report, time between updates, and pause after which compiling has ended.
 _PATIENCE, _PATIENCE_OF_A_LOG, _EVERY, _PAUSE = 1.0, 3.0, 0.2, 0.6
 _WORDS = "compiling, once on this machine"
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -23,14 +23,14 @@ _announced = threading.Lock()
 
 
 def announce(stream: TextIO | None = None) -> None:
-    """Announce what numba compiles from now on, once a process.
+    """Report compilation by numba from now on; further calls in the same process do nothing.
 
     Parameters
     ----------
     stream
-        Where to; standard error when left out.
+        Where the report is written; default: standard error, or the notebook.
     """
-    if stream is None and sys.stderr is None:  # closed, as under a service: nobody reads it
+    if stream is None and sys.stderr is None:  # closed, as under a service
         return
     if _announced.acquire(blocking=False):
         place = _Notebook() if stream is None and _in_notebook() else Stream(stream or sys.stderr)
@@ -43,7 +43,7 @@ def _in_notebook() -> bool:
 
 
 class Clock:
-    """How long code has been compiled, by numba's events (they nest)."""
+    """The duration of compiling, from numba's events, which nest."""
 
     def __init__(self) -> None:
         self.depth, self.begun, self.ended = 0, 0.0, 0.0
@@ -59,7 +59,7 @@ class Clock:
         self.ended = time.monotonic()
 
     def running(self) -> float:
-        """Seconds of the compiling that goes on; 0 when none does. Short pauses between kernels do not end it."""
+        """Seconds since the current compiling began; 0 when there is none. Short pauses between kernels count in."""
         now = time.monotonic()
         return now - self.begun if self.depth or now - self.ended < _PAUSE else 0.0
 
@@ -68,7 +68,7 @@ class Clock:
 
 
 class _Place(Protocol):
-    """Where it is said."""
+    """Where compiling is reported."""
 
     patience: float
 
@@ -108,7 +108,7 @@ class Stream:
 
     @property
     def closed(self) -> bool:
-        """Who began it has put another in its place, as tests do."""
+        """Whether the stream has been closed, as when a test replaces standard error."""
         return self._stream.closed
 
     def show(self, seconds: float, *, first: bool) -> None:
@@ -132,7 +132,7 @@ class _Notebook:
     def __init__(self) -> None:
         self._handle: Any = None
         self._lock = threading.Lock()
-        # Before the cell is known to be idle, when what saves the notebook listens no more.
+        # Before the kernel reports the cell as idle: programs that save notebooks stop listening then.
         sys.modules["IPython"].get_ipython().events.register("post_run_cell", lambda _: self.end(0.0))
 
     def show(self, seconds: float, *, first: bool) -> None:

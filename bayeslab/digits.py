@@ -1,8 +1,8 @@
-"""Floating-point digits: numbers far from zero against their spread, without loss.
+"""Floating-point digits: computations without loss on numbers that are far from zero relative to their spread.
 
-A double has 53 bits. Numbers of size M that vary by s keep log2(s / (M eps)) of them for what varies, and a sum of
-their squares keeps twice as many too few. So data are measured from a point near them before anything is squared, and
-where that point matters to the last bit, products and sums carry their rounding errors along [1]_.
+A double has 53 bits. Numbers of size M with spread s keep log2(s / (M eps)) bits for their variation, and a sum of
+squares loses twice as many bits. So data are centred before anything is squared, and where the centre matters to the
+last bit, products and sums carry their rounding errors along [1]_.
 
 References
 ----------
@@ -40,18 +40,18 @@ __all__ = [
 
 _EPS = float(np.finfo(float).eps)
 _SPLIT = 134217729.0  # 2^27 + 1
-_LARGE = 1e5  # as a multiple of b, from which on the series of log_rising has all digits
+_LARGE = 1e5  # from this multiple of b on, the series of log_rising has full precision
 _CHUNK = 4096
-# Squares of numbers beyond these leave the range of floats.
+# Squares of numbers beyond these limits overflow or underflow.
 _SMALLEST, _LARGEST = 1e-152, 1e152
-#: Distinct numbers within an sd, below which a column is refused.
+#: A column with fewer distinct doubles per standard deviation is refused.
 FEWEST_STEPS = 100
-#: Below which the user is told.
+#: A column with fewer distinct doubles per standard deviation causes a warning.
 FEW_STEPS = 10_000
 
 
 def power_of_two(size: np.ndarray | float) -> np.ndarray:
-    """The power of two at or below sizes: multiplying by it rounds nothing. One for zero."""
+    """The largest powers of two at or below the sizes, one for zero. Multiplying by them is exact."""
     size = np.asarray(size, float)
     good = np.isfinite(size) & (size > 0)
     exponent = np.frexp(np.where(good, size, 1.0))[1] - 1
@@ -59,17 +59,17 @@ def power_of_two(size: np.ndarray | float) -> np.ndarray:
 
 
 def constant(values: np.ndarray) -> bool:
-    """Whether numbers are all the same, but for the last bits of arithmetic on them."""
+    """Whether all numbers are equal up to rounding errors."""
     low, high = float(np.min(values)), float(np.max(values))
     return high - low <= 8 * _EPS * max(abs(low), abs(high))
 
 
 def spread_of(values: np.ndarray) -> float:
-    """The sd, or for a constant its size, or 1: what default priors are scaled by."""
+    """The scale of default priors: the standard deviation; for a constant its absolute value, or 1 if it is zero."""
     if len(values) > 1:
         with np.errstate(over="ignore", invalid="ignore"):
             spread = float(np.std(values, ddof=1))
-        # In one pass where nothing is odd about them.
+        # One pass suffices for ordinary numbers.
         if 1e-100 < spread < 1e100 and spread > 1e-6 * abs(float(values[0])):
             return spread
     largest = float(np.max(np.abs(values)))
@@ -82,20 +82,20 @@ def spread_of(values: np.ndarray) -> float:
 
 
 def levelled(values: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Numbers about zero and of size one, and the level and size (a power of two) that were taken from them."""
+    """Centred and scaled numbers, and the level and the scale (a power of two) that were removed."""
     level, size = float(np.mean(values)), float(power_of_two(spread_of(values)))
     return (values - level) / size, level, size
 
 
 def located(value: float, spread: float) -> str:
-    """A location as text, rounded against a spread: six digits, and more where it is far from zero."""
+    """A location as text, with six digits, and more where it is large relative to the spread."""
     far_off = abs(value) / spread if spread > 0 else 0.0
     digits = 6 + (max(0, math.ceil(math.log10(far_off))) if far_off > 0 else 0)
     return repr(float(f"{value:.{min(digits, 17)}g}"))
 
 
 def steps(values: np.ndarray) -> float:
-    """How many different doubles there are within a standard deviation of numbers; infinite for constants."""
+    """The number of distinct doubles within one standard deviation; infinite for constants."""
     values = np.asarray(values, float)
     if len(values) < 2 or constant(values):
         return np.inf
@@ -105,12 +105,12 @@ def steps(values: np.ndarray) -> float:
 
 
 def check_digits(name: str, values: np.ndarray) -> None:
-    """Refuse numbers that are so far from zero that next to nothing of their variation is stored.
+    """Refuse numbers so far from zero that doubles hardly resolve their variation.
 
     Raises
     ------
     DataError
-        Fewer than a hundred different numbers fit in a standard deviation.
+        There are fewer than a hundred distinct doubles within one standard deviation.
     """
     if (kept := steps(values)) < FEWEST_STEPS:
         raise DataError(f"{_few(name, values, kept)}; {remedy(values)}", code="too-many-digits")
@@ -119,22 +119,22 @@ def check_digits(name: str, values: np.ndarray) -> None:
 def check_size(
     values: np.ndarray, what: str, *, smallest: float = _SMALLEST, largest: float = _LARGEST, by: str = ""
 ) -> None:
-    """Refuse numbers whose squares cannot be summed; missing and infinite ones and zeros have no size.
+    """Refuse numbers whose squares cannot be summed; missing values, infinities and zeros are ignored.
 
     Parameters
     ----------
     values : ndarray
     what : str
-        Which numbers they are, in the message.
+        Name of the numbers, for the message.
     smallest, largest : float
-        The sizes that can be computed with.
+        Limits of the largest absolute value.
     by : str
-        What computes with them, in the message, where others have wider limits.
+        The method with these limits, for the message, where other methods have wider ones.
 
     Raises
     ------
     DataError
-        The largest is beyond what can be computed with.
+        The largest absolute value is outside the limits.
     """
     size = float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0))
     if size > largest or 0 < size < smallest:
@@ -146,13 +146,13 @@ def check_size(
 
 
 def far(name: str, values: np.ndarray) -> str | None:
-    """One line where few digits of the variation of numbers are left, or None."""
+    """A warning in one line if doubles resolve the variation of the numbers with few digits, else None."""
     kept = steps(values)
     return f"{_few(name, values, kept)}" if kept < FEW_STEPS else None
 
 
 def remedy(values: np.ndarray) -> str:
-    """What to do about it."""
+    """The advice that goes with :func:`far` and :func:`check_digits`."""
     return f"subtract a reference value such as {float(values[0]):.17g} before the data are stored as floats"
 
 
@@ -167,7 +167,7 @@ def _few(name: str, values: np.ndarray, kept: float) -> str:
 class Moments:
     """Means and standard deviations, element by element, of arrays that come one after the other [2]_.
 
-    Deviations are summed from the mean so far: E[x²] − E[x]² would lose them where a mean is large against its spread.
+    Deviations are summed from the current mean: E[x²] − E[x]² would cancel where a mean is large relative to the sd.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class Moments:
         self.count, self.mean, self._squares = np.zeros(shape), np.zeros(shape), np.zeros(shape)
 
     def add(self, values: np.ndarray, at: Any = ...) -> None:
-        """One more array of values, or of those elements that ``at`` picks, each once."""
+        """Add one array of values, for all elements or for those at the distinct positions ``at``."""
         self.count[at] += 1
         gap = values - self.mean[at]
         self.mean[at] += gap / self.count[at]
@@ -190,24 +190,24 @@ class Moments:
 
     @property
     def variance(self) -> np.ndarray:
-        """With the number of values for a denominator; 0 where there are none."""
+        """The variance with denominator ``count``; 0 where there are no values."""
         return np.asarray(self._squares / np.maximum(self.count, 1))
 
     @property
     def sd(self) -> np.ndarray:
-        """The root of the variance."""
+        """The standard deviation: the square root of :meth:`variance`."""
         return np.sqrt(self.variance)
 
 
 def two_means(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Column means as unevaluated sums of two doubles, shape (p,) each: the second is what the first rounds away."""
+    """Column means as unevaluated sums of two doubles, shape (p,) each: the second holds the first's rounding error."""
     high = matrix.mean(axis=0)
-    # The mean of what is left is exact where it matters: numbers near each other subtract without rounding.
+    # The mean of the residuals is exact where it matters: numbers near each other subtract without rounding.
     return high, (matrix - high).mean(axis=0)
 
 
 def remainders(design: Any, target: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """``target - design @ point`` as if computed with twice the digits, and then rounded.
+    """``target - design @ point``, computed with doubled precision and then rounded.
 
     Parameters
     ----------
@@ -261,9 +261,9 @@ def _two_product(a: np.ndarray, b: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def log_rising(a: Any, b: Any) -> np.ndarray:
-    r""":math:`\log\Gamma(a+b) - \log\Gamma(a)` for a > 0 and b of zero or more, without loss where a is large.
+    r""":math:`\log\Gamma(a+b) - \log\Gamma(a)` for a > 0 and b ≥ 0, without loss where a is large.
 
-    Two log gamma functions of 1e14 differ by what is rounded away in each. There the difference is
+    For a near 1e14 the difference of the two log gamma functions is lost to rounding. There it is computed as
     :math:`b\log a + b(b-1)/2a - b(b-1)(2b-1)/12a^2` (Tricomi, Erdélyi 1951, Pacific Journal of Mathematics 1).
     """
     a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))

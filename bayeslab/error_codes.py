@@ -25,7 +25,7 @@ AREAS: Mapping[str, str] = MappingProxyType(
 
 KINDS: Mapping[str, str] = MappingProxyType(
     {
-        # Names that are not there.
+        # Unknown names.
         "unknown-column": "A column that the data do not have.",
         "unknown-dimension": "A dimension that there is not.",
         "unknown-family": "A model family that there is not.",
@@ -39,7 +39,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "unknown-state": "A state that a variable does not have.",
         "unknown-variable": "A variable that the network, posterior or diagram does not have.",
         "unknown-word": "A value that is none of the words allowed here, such as a method, score or picture.",
-        # Names that are not possible.
+        # Invalid names.
         "bad-name": "What is no name: empty, of another kind, or with letters that names cannot have.",
         "duplicate": "A name, key, column, row or edge that is there twice.",
         "name-clash": "A name that stands for two things; one is to be renamed.",

@@ -1,4 +1,4 @@
-"""What can go wrong, said in one line: where, what was given, what is allowed, what to do."""
+"""Errors: each is one line with the place, what was given, what is allowed, and what to do."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = [
     "printable",
 ]
 
-# What moves the cursor, colours, rings or turns the direction of writing: controls, separators of lines, marks of
-# direction. A line's end is no part of a name either.
+# Control characters, line separators and direction marks, which move the cursor, change colours, ring the bell or
+# reverse the text. A name cannot contain line ends either.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -45,14 +45,14 @@ class BayeslabError(Exception):
     offset
         Column inside the value, counted from zero.
     code
-        The kind of mistake, one of :data:`bayeslab.error_codes.KINDS`. Of the code of another error, which this
-        one passes on, the kind is kept.
+        The kind of mistake, one of :data:`bayeslab.error_codes.KINDS`, or the full code of another error, of which
+        the kind is kept.
 
     Attributes
     ----------
     code : str
-        Area and kind, such as ``data.unknown-column``: what programs and tests tell errors apart by. Messages may
-        be put better in any version; codes stay.
+        Area and kind, such as ``data.unknown-column``. Programs and tests tell errors apart by it: messages may
+        change in any version, codes do not.
     """
 
     area: ClassVar[str] = "run"
@@ -84,14 +84,14 @@ class ModelError(BayeslabError):
 
 
 class Flaw(ValueError):
-    """A rule of a model's spec that what is written breaks; of it, a :class:`ModelError` is made.
+    """A violated rule of a model's spec, raised during validation and turned into a :class:`ModelError`.
 
     Parameters
     ----------
     message
         One line: what was given, what is allowed, what to do.
     *path
-        Where it is, inside what is validated.
+        Path of the value inside the validated spec.
     code
         The kind of mistake, one of :data:`bayeslab.error_codes.KINDS`.
     """
@@ -102,7 +102,7 @@ class Flaw(ValueError):
 
 
 class NothingToFit(ModelError):
-    """The model is right, but there is nothing in it to fit: another command answers its question."""
+    """The model is valid but has nothing to fit; another command answers its question."""
 
 
 class DataError(BayeslabError):
@@ -112,7 +112,7 @@ class DataError(BayeslabError):
 
 
 class EvidenceError(BayeslabError):
-    """What is given cannot be: an unknown variable or state, or a combination of probability zero."""
+    """The evidence is impossible: an unknown variable or state, or a combination of probability zero."""
 
     area = "evidence"
 
@@ -124,7 +124,7 @@ class OptionError(BayeslabError):
 
 
 class EngineRefusal(BayeslabError):
-    """An engine would give a wrong or meaningless answer and says why."""
+    """An engine refuses a model for which its answer would be wrong or meaningless; the message says why."""
 
     area = "engine.refused"
 
@@ -134,11 +134,11 @@ class RunError(BayeslabError):
 
 
 class Stopped(RunError):
-    """A run was stopped before there was anything to report; it can be gone on with."""
+    """A run was stopped before there was a result; it can be resumed."""
 
 
 def interrupted(error: BaseException) -> bool:
-    """Whether an exception is Ctrl-C, also where it reached compiled code, which reports it as a ``SystemError``."""
+    """Whether an exception is Ctrl-C. Compiled code that is interrupted reports it as a ``SystemError``."""
     before: BaseException | None = error
     while isinstance(before, SystemError):
         before = before.__cause__ or before.__context__
@@ -146,7 +146,7 @@ def interrupted(error: BaseException) -> bool:
 
 
 class Reason(str):
-    """Why an engine does not apply to a model: a text with the kind of mistake.
+    """Why an engine does not apply to a model: a string with an error code.
 
     Parameters
     ----------
@@ -165,18 +165,18 @@ class Reason(str):
 
 
 def _short(message: str) -> str:
-    """A message with what it repeats of a long value cut."""
+    """A message with long words shortened and, if it is very long, its middle cut."""
     message = re.sub(r"\S{200,}", lambda word: f"{word[0][:80]}…{word[0][-1]}", message)
     return message if len(message) <= 1_500 else f"{message[:1_000]} … {message[-300:]}"
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Text for a terminal or a picture: control characters, which names from files may have, written out as ``\\x1b``.
+    """Text for a terminal or a picture, with control characters escaped, such as ``\\x1b``.
 
     Parameters
     ----------
     keep
-        Characters left as they are, such as line ends.
+        Characters that are not escaped, such as line ends.
     """
     return _CONTROLS.sub(lambda m: m[0] if m[0] in keep else m[0].encode("unicode_escape").decode(), text)
 
@@ -189,7 +189,7 @@ def listed(names: Iterable[object], limit: int = 12) -> str:
 
 
 def hint(given: object, allowed: Iterable[object]) -> str:
-    """``; did you mean 'x'?`` when a known name is near, else the names there are."""
+    """``; did you mean 'x'?`` when an allowed name is similar, else the allowed names."""
     words = [str(name) for name in allowed]
     near = get_close_matches(str(given), words, n=1, cutoff=0.6)
     if not near:

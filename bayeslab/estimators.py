@@ -26,11 +26,11 @@ __all__ = ["BayesClassifier", "BayesRegressor", "WeightedClassifier", "WeightedR
 
 type Task = Literal["classification", "regression"]
 
-# Distributions, and words for likelihoods, whose values are classes.
+# Distributions and likelihoods whose values are classes.
 _CLASSIFYING = frozenset(
     ("Bernoulli", "Categorical", "OrderedLogistic", "OrderedProbit", "bernoulli", "categorical", "ordered")
 )
-# What a model file says of a learner that an estimator says itself.
+# Keys of a learner's model file that the estimator sets itself.
 _FIXED = frozenset(("family", "target", "task", "options"))
 
 
@@ -50,9 +50,9 @@ def estimator(
     model
         A model or the path of a model file.
     target
-        The column to predict, where the model has several outcomes.
+        The outcome to predict, if the model has several.
     task
-        What a learner that does both is to do, where the model neither says so (``task:``) nor names data.
+        Classification or regression, for a learner that can do both, if the model has neither ``task:`` nor data.
     method, seed, **options
         As for :func:`bayeslab.fit`.
 
@@ -61,12 +61,12 @@ def estimator(
     BayesClassifier or BayesRegressor
         With ``fit(X, y)``, ``predict``, ``score``, and for classes ``predict_proba`` and ``classes_``; ``X`` is a table
         with the model's columns, or an array whose columns are the model's inputs in order. After ``fit``, ``fit_`` is
-        the :class:`~bayeslab.results.fit.Fit`. What the model says are parameters: ``model__n_neighbors``.
+        the :class:`~bayeslab.results.fit.Fit`. The model's keys are parameters, such as ``model__n_neighbors``.
 
     Raises
     ------
     ModelError
-        The model has no target, or several and none is chosen; it does not say whether to classify.
+        The model has no target, or several and ``target`` is not given; or the task is not known.
     """
     source = Source(model)
     read = source.model
@@ -112,7 +112,7 @@ def _outcomes(model: Model) -> tuple[str, ...]:
 
 
 def _task(source: Any, asked: str | None) -> str:
-    """What a learner is to do: as the model says, else as was asked, else what suits the data that the model names."""
+    """The task of a learner: the model's, else the one asked for, else the one that suits the data the model names."""
     spec: Any = source.model.model
     declared = spec.task or (spec.module.TASKS[0] if len(spec.module.TASKS) == 1 else None)
     if declared is not None and asked not in (None, declared):
@@ -138,12 +138,12 @@ def _classifies(model: Model, target: str) -> bool:
 
 
 def _two(model: Model, target: str) -> bool:
-    """Whether the outcome can only be one of two."""
+    """Whether the outcome is binary."""
     return model.model.distributions(target) in ({"Bernoulli"}, {"bernoulli"})
 
 
 def _settings(model: Model) -> dict[str, Any]:
-    """What the model says of its family, and a learner's options, with their defaults."""
+    """The keys of the model's family and a learner's options, with their values or defaults."""
     spec: Any = model.model
     settings = {name: getattr(spec, name) for name in type(spec).model_fields if name not in _FIXED}
     if not spec.is_learner:
@@ -160,7 +160,7 @@ def _changed(model: Model, settings: Mapping[str, Any]) -> Model:
 
 @contextmanager
 def _as_value_errors() -> Iterator[None]:
-    """What is wrong with the data, as scikit-learn's tools know it: an error that is a ValueError too."""
+    """Raise errors of the data as an error that is also a ValueError, as scikit-learn's tools expect."""
     try:
         yield
     except DataError as error:
@@ -174,12 +174,12 @@ class _Refused(DataError, ValueError):
 
 
 def _named(X: Any) -> bool:
-    """Whether X is a table whose columns have names; those of pandas may be numbers."""
+    """Whether X is a table whose columns have text names; the names of a pandas table may be numbers."""
     return hasattr(X, "columns") and not (hasattr(X, "iloc") and not all(isinstance(c, str) for c in X.columns))
 
 
 class _Estimator(BaseEstimator):
-    """What both kinds share."""
+    """Base of the classifier and the regressor."""
 
     def __init__(
         self,
@@ -192,14 +192,14 @@ class _Estimator(BaseEstimator):
         self.model, self.target, self.method, self.seed, self.options = model, target, method, seed, options
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters; ``deep`` also what the model says, as ``model__NAME``."""
+        """Parameters; with ``deep`` also the model's keys, as ``model__NAME``."""
         out: dict[str, Any] = super().get_params(deep=False)
         if deep and isinstance(self.model, Model):
             out |= {f"model__{name}": value for name, value in _settings(self.model).items()}
         return out
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``model__NAME`` makes another model that says so."""
+        """Set parameters; ``model__NAME`` replaces the model by one with this key changed."""
         inside = {k.removeprefix("model__"): v for k, v in params.items() if k.startswith("model__")}
         super().set_params(**{k: v for k, v in params.items() if not k.startswith("model__")})
         if not inside:
@@ -220,11 +220,11 @@ class _Estimator(BaseEstimator):
 
     @property
     def _takes_gaps(self) -> bool:
-        """Whether cells of an array may be missing: where the learner understands it, or the model says how."""
+        """Whether cells of an array may be missing: the learner or the model handles them."""
         return isinstance(self.model, Model) and self.model.model.takes_gaps()
 
     def _table(self, X: Any, *, fitting: bool) -> dict[str, Any]:
-        """The columns of a table or an array, by name; by place where they have none."""
+        """The columns of X by name; unnamed columns are assigned by position."""
         if hasattr(X, "columns"):
             columns = frame_columns(X)
             if _named(X):
@@ -246,7 +246,7 @@ class _Estimator(BaseEstimator):
         return dict(zip(names, values, strict=True))
 
     def _checked(self, X: Any, y: Any) -> tuple[dict[str, Any], np.ndarray]:
-        """Columns and outcomes that go together."""
+        """The columns of X and the outcomes y, checked to have the same number of rows."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         table = self._table(X, fitting=True)
@@ -267,7 +267,7 @@ class _Estimator(BaseEstimator):
             name = model.model.sample_weight or next(w for w in ("weight", "row_weight", "_weight") if w not in data)
             model = _changed(model, {"sample_weight": name})
             data |= {name: _check_sample_weight(sample_weight, outcome)}
-        # Whoever takes an estimator judges it on rows of their own; a learner need not leave any out for that.
+        # Users of an estimator evaluate it on their own held-out rows, so a learner holds out none.
         options = {"folds": 0} if model.model.is_learner else {}
         with _as_value_errors():
             return fit(
@@ -287,7 +287,7 @@ class BayesClassifier(ClassifierMixin, _Estimator):
     Attributes
     ----------
     classes_ : ndarray
-        The classes, sorted, as ``y`` has them.
+        The sorted classes of ``y``.
     fit_ : Fit
     n_features_in_ : int
     feature_names_in_ : ndarray of str
@@ -315,13 +315,13 @@ class BayesClassifier(ClassifierMixin, _Estimator):
         return self
 
     def _shown(self, classes: np.ndarray) -> np.ndarray:
-        """The classes as the model has them: names as they are, truth values and whole numbers as whole numbers."""
+        """The classes as the model has them: names unchanged, truth values and whole numbers as integers."""
         levels = self.model.dims.get(self.target) or self.model.model.levels().get(self.target) or ()
         words = [str(c) for c in classes.tolist()]
         if isinstance(levels, list | tuple) and set(words) <= {str(level) for level in levels}:
             return np.array(words)
         if all(isinstance(c, bool | int | float) for c in classes.tolist()):
-            # An outcome of two is 0 and 1 in the model, whatever whole numbers y has for them: -1 and 1, or 1 and 2.
+            # A binary outcome is 0 and 1 in the model, whatever integers y uses: -1 and 1, or 1 and 2.
             either = len(classes) == 2 and not levels and _two(self.model, self.target)
             return np.arange(2) if either else classes.astype(np.int64)
         return np.array(words)

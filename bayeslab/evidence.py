@@ -87,7 +87,7 @@ def _compiled(op: EvidenceOp, node: Any, **_: Any) -> tuple[Any, str]:
         value, gradient = kernel(*inputs)
         return np.asarray(value), gradient
 
-    # Kernels call others in their own module, and in those that it imports from: their text is all the code there is.
+    # Kernels call functions of their own module and of the modules it imports; the source of these is all their code.
     module = import_module(op.kernel.partition(":")[0])
     names = {value.__module__ for value in vars(module).values() if isinstance(value, Dispatcher)}
     text = "".join(getsource(import_module(name)) for name in sorted({module.__name__, *names}))
@@ -103,11 +103,11 @@ _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64, ctypes.c_void_p, 
 
 
 def python_evidence(function: Callable[[np.ndarray], tuple[float, np.ndarray]], parameters: Any) -> Any:
-    """log p(data | parameters) by a Python function that returns value and gradient, as a PyTensor scalar.
+    """log p(data | parameters) as a PyTensor scalar, from a Python function that returns value and gradient.
 
-    For evidence that is not one kernel, and costs so much that the way through the interpreter does not matter. The
-    function's address is data of the graph, so the graph is good in this process only; what is compiled is the same for
-    all.
+    For evidence that is not one kernel and is so expensive that calling the interpreter costs little in comparison. The
+    graph holds the function's address as data, so it is valid in this process only; the compiled code is the same for
+    all functions.
     """
 
     def call(n: int, point: int, gradient: int) -> float:

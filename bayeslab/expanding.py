@@ -26,7 +26,7 @@ class Expanded:
         Of the family ``graph``.
     expansion : Expansion
     folder : Path or None
-        Where the paths of its data start.
+        The folder that the paths of its data are relative to.
     """
 
     model: Model
@@ -34,7 +34,7 @@ class Expanded:
     folder: Path | None
 
     def text(self, out: Path | None = None) -> str:
-        """The model file, with paths of data as seen from where it will lie; None: from where the short one lies."""
+        """The text of the model file, with data paths relative to ``out``, or to the short model's file if None."""
         source = self.model.data if out is None or self.folder is None else moved(self.model.data, self.folder, out)
         return model_text(self.model, self.expansion, source)
 
@@ -42,8 +42,8 @@ class Expanded:
 def expand(model: ModelLike, data: Any = None) -> Model:
     """Write a model of a short family in the model language: the same model, node by node.
 
-    Priors stand in it as they are, those that the family takes from the data with their numbers, so that each can be
-    changed. The log density of the data and of the parameters, which keep their names, is the same.
+    All priors are written out, those that the family scales to the data with their numbers, so that each can be
+    changed. Parameters keep their names, and the joint log density of data and parameters is the same.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def expand(model: ModelLike, data: Any = None) -> Model:
     Raises
     ------
     ModelError
-        Something in the model cannot be said in the language; the message says what.
+        The language cannot express a part of the model; the message names the part.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def expand(model: ModelLike, data: Any = None) -> Model:
 
 
 def expanded(model: ModelLike, data: Any = None) -> Expanded:
-    """As :func:`expand`, with the comments for a file."""
+    """Like :func:`expand`, with the comments for the model file."""
     source = Source(model)
     with source.located():
         word = source.model.model.family
@@ -96,7 +96,7 @@ def expanded(model: ModelLike, data: Any = None) -> Expanded:
 
 
 def with_table(source: Source, data: Any) -> Model:
-    """The model with the table that it is given, where that is a file: priors are scaled to it."""
+    """The model with the given data as its table, if they are a file; default priors are scaled to it."""
     if not isinstance(data, str | os.PathLike):
         return source.model
     folder = source.file.folder if source.file else Path()
@@ -105,7 +105,7 @@ def with_table(source: Source, data: Any) -> Model:
 
 
 def moved(source: DataSource, folder: Path, out: Path) -> DataSource:
-    """The data section of a model file that moves from one folder to that of another file: its paths adapted."""
+    """The data section of a model file with its paths, relative to ``folder``, made relative to the file ``out``."""
 
     def from_there(path: str) -> str:
         return path if os.path.isabs(path) else Path(os.path.relpath(folder / path, out.parent)).as_posix()

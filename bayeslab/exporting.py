@@ -1,4 +1,4 @@
-"""``export``: a model as a script of another library, to be read and run without bayeslab."""
+"""``export``: a model as a script for another library, which runs without bayeslab."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def export(
     model
         A model or the path of a model file.
     data
-        The path of a table that is read instead of the one the model names.
+        The path of a table to read instead of the one the model names.
     to
         ``pymc``: plain PyMC, with pymc-extras where discrete nodes are summed out.
     folder
-        Where the script will lie: it finds its data from there.
+        The folder of the script; its data paths are relative to this folder.
 
     Returns
     -------
     str
-        The script. Run, it defines ``model``; started as a program, it samples and prints a summary.
+        The script. Imported, it defines ``model``; run as a program, it also samples and prints a summary.
 
     Raises
     ------
     ModelError, DataError
-        A part of the model, or of its data, has no plain PyMC; the message says which.
+        Plain PyMC cannot express a part of the model or of its data; the message names the part.
     """
     if to not in FORMATS:
         raise OptionError(f"models are exported to pymc, not to '{to}'{hint(to, FORMATS)}", code="unknown-word")
@@ -71,7 +71,7 @@ def export(
 
 
 def _comments(text: str, nodes: Mapping[str, Any]) -> dict[str, str]:
-    """The comments of a model file that stand beside its nodes, or above them."""
+    """The comments in a model file beside or above its nodes, by node."""
     out: dict[str, str] = {}
     above: list[str] = []
     for line in text.splitlines():

@@ -27,13 +27,13 @@ _KINDS = {
 
 
 def shown(path: str | os.PathLike[str]) -> str:
-    """A path for an error message, its middle left out where it is very long."""
+    """A path for an error message; the middle of a very long path is left out."""
     text = os.fspath(path)
     return text if len(text) <= 300 else f"{text[:140]}…{text[-140:]}"
 
 
 def is_there(path: Path) -> bool:
-    """Whether something lies at a path; nothing does at one that no file can have."""
+    """Whether a path exists; False for a path that is invalid."""
     try:
         return path.exists()
     except (OSError, ValueError):  # a name that is too long, a zero byte
@@ -41,12 +41,12 @@ def is_there(path: Path) -> bool:
 
 
 def ordinary_size(path: Path, error: type[BayeslabError] = DataError) -> int:
-    """The bytes of an ordinary file; pipes and devices have no end, and reading one would have none either.
+    """The size of an ordinary file in bytes; pipes and devices, which may never end, are refused.
 
     Raises
     ------
     BayeslabError
-        Of the kind given: not there, not an ordinary file, or out of reach.
+        Of the class ``error``: the path does not exist, is not an ordinary file, or cannot be read.
     """
     try:
         status = path.stat()
@@ -115,14 +115,14 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
     Raises
     ------
     RunError
-        Not there, or damaged.
+        The file is missing or damaged.
     """
     size = ordinary_size(path, RunError)
     try:
-        # A damaged file that NumPy opened itself would stay open.
+        # NumPy would leave a damaged file open if it opened it itself.
         with path.open("rb") as stream:
             with zipfile.ZipFile(stream) as archive:
-                # Nothing is compressed: what claims to be larger than its file would fill the memory.
+                # Arrays are stored uncompressed, so one declared larger than its file is damaged and could fill memory.
                 if sum(entry.file_size for entry in archive.infolist()) > size:
                     raise RunError("missing or damaged: it holds less than it says", where=shown(path), code="damaged")
             stream.seek(0)

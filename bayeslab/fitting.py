@@ -1,4 +1,4 @@
-"""``fit``: from a model and data to a trusted posterior; ``open``: an earlier run again."""
+"""``fit``: a posterior and a verdict from a model and data; ``resume`` and ``open``: continue or reopen a run."""
 
 from __future__ import annotations
 
@@ -50,16 +50,17 @@ def fit(
         A dataframe (pandas, polars, pyarrow), a mapping of arrays, or a path. None: the data the
         model file names.
     method
-        ``auto``, ``exact``, ``nuts``, ... (a module of ``bayeslab.engines``); None: what the model
-        file says, else ``auto``.
+        ``auto``, ``exact``, ``nuts``, ... (a module of ``bayeslab.engines``); None: the model file's
+        method, else ``auto``.
     seed
-        Same seed, same draws, on any number of cores. None: the file's, else a new one (recorded).
+        The same seed gives the same draws on any number of cores. None: the seed of the model file,
+        else a new one, which the run records.
     progress
         Report progress (on standard error, or in the notebook).
     runs
-        Where the run folder is made; None keeps the result in memory only.
+        Folder in which the run folder is created; None keeps the result in memory only.
     name
-        Name of the run folder; default the model's.
+        Name of the run folder; default: the model's name.
     **options
         The engine's options, named as PyMC names them (``draws``, ``tune``, ``chains``, ``cores``,
         ``target_accept``, ``max_treedepth``, ``initvals``, ...).
@@ -71,7 +72,8 @@ def fit(
     Raises
     ------
     ModelError, DataError, OptionError, EngineRefusal
-        With the place, what was given and what is allowed.
+        The model, the data or the options are wrong, or the engine does not apply; the message has the
+        place, what was given and what is allowed.
     """
     begun = time.perf_counter()
     source = Source(model)
@@ -91,7 +93,7 @@ def fit_bound(
     progress: bool = False,
     **options: Unpack[FitOptions],
 ) -> Fit:
-    """Fit a model to data that are bound already, in memory; parameters are those of :func:`fit`."""
+    """Fit a model to data that are already bound to it, without a run folder; parameters as for :func:`fit`."""
     return Fit.of(
         running.run(prepared(posterior_of(model, data), method, options, seed_of(seed, model)), None, progress)
     )
@@ -107,7 +109,7 @@ def prepare(
     name: str | None = None,
     **options: Unpack[FitOptions],
 ) -> Path:
-    """Check everything and make the run folder, for :func:`resume` in another process to do the work.
+    """Check everything and create the run folder; :func:`resume`, in another process, then does the sampling.
 
     Parameters are those of :func:`fit`.
 
@@ -129,17 +131,17 @@ def resume(
     cores: int | None = None,
     scheduler: str | None = None,
 ) -> Fit:
-    """Complete an interrupted run: what it lacks is drawn, exactly as it would have been.
+    """Complete an interrupted run; its draws are exactly those of an uninterrupted one.
 
     Parameters
     ----------
     folder
         The run folder.
     draws
-        Draws of each chain, ``"+10000"`` for so many more: a run of method structure, finished or not, is made longer,
-        exactly as if so many had been asked for at once.
+        Draws of each chain, or ``"+10000"`` for so many more. Extends a run of the method ``structure``, finished or
+        not; the draws are exactly those of a run that asked for this number at once.
     cores, scheduler
-        Where the work is done, as for :func:`fit`.
+        Where the chains run, as for :func:`fit`.
     """
     return Fit.of(running.resumed(folder, draws=draws, progress=progress, cores=cores, scheduler=scheduler))
 
@@ -152,12 +154,12 @@ def open_run(folder: str | os.PathLike[str], model: ModelLike | None = None, dat
     folder
         The run folder.
     model, data
-        If given, checked to be the ones the run used.
+        If given, they must be the model and data of the run.
 
     Raises
     ------
     RunError
-        Nothing there, not finished, damaged, or not of this model or these data; the message names
-        the field that differs.
+        There is no run, it is not finished or damaged, or it has another model or other data; the
+        message names the field that differs.
     """
     return Fit.of(running.opened(folder, model, data))

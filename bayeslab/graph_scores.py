@@ -1,4 +1,4 @@
-"""How well a given graph fits data, and whether data hold two variables to be independent."""
+"""Scores of a given graph on data, and tests of conditional independence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bayeslab.structures import Learned, local_score, read_rows, refuse_slips, s
 
 __all__ = ["GraphScore", "Independence", "independence", "score"]
 
-# The test of independence that goes with the score that suits the columns.
+# The test of independence for columns that a score suits.
 _TEST = {"bdeu": "g2", "bge": "fisher_z"}
 
 
@@ -33,7 +33,7 @@ class GraphScore:
     criterion : str
         Such as ``bdeu`` or ``bic``.
     by_variable : mapping of str to float
-        The log score of each variable given its parents.
+        The log score of each variable given its parents, which sum to the total.
     """
 
     criterion: str
@@ -58,21 +58,21 @@ def score(
     *,
     score_options: Mapping[str, Any] | None = None,
 ) -> GraphScore:
-    """Score a graph on data, as :func:`bayeslab.learn` scores those that it searches.
+    """Score a graph on data, as :func:`bayeslab.learn` does in its search.
 
     Parameters
     ----------
     graph
-        A directed acyclic graph, a network, a result of ``bl.learn``, or a list of edges, ``"a -> b"`` or pairs. Of a
-        list, columns without an edge are variables of their own; of the others, columns that are not in the graph
-        are left out.
+        A directed acyclic graph, a network, a result of ``bl.learn``, or a list of edges, ``"a -> b"`` or pairs. With a
+        list of edges, the remaining columns are variables without edges; otherwise, columns that are not in the graph
+        are ignored.
     data
         A dataframe, a mapping of columns, or the path of a table, without missing cells.
     score
         ``bdeu``, ``bds``, ``k2``, ``bic``, ``aic``, ``mdl``, ``log_likelihood``, ``bge``, ``gaussian_bic``,
-        ``mixed_bic``; left out: the one that suits the columns.
+        ``mixed_bic``. Default: chosen by the type of the columns.
     score_options
-        Such as ``{"equivalent_sample_size": 10}``.
+        Options of the score, such as ``{"equivalent_sample_size": 10}``.
 
     Returns
     -------
@@ -82,9 +82,9 @@ def score(
     Raises
     ------
     ModelError
-        The graph has a cycle, or a variable that is no column.
+        The graph has a cycle, or a variable that is not a column of the data.
     OptionError, DataError
-        An unknown score, columns it does not suit, missing cells.
+        The score is unknown or does not suit the columns, or cells are missing.
 
     Examples
     --------
@@ -140,9 +140,9 @@ class Independence:
     statistic : float
         G², χ², mutual information in nats, Fisher's z or Student's t.
     dof : float
-        Degrees of freedom of its distribution under independence.
+        Degrees of freedom of the statistic's distribution under independence.
     p_value : float
-        Probability of a statistic at least as large if x and y are independent given the others.
+        Probability of a statistic at least as large if x and y are independent given ``given``.
     """
 
     x: str
@@ -182,19 +182,19 @@ def independence(
     given
         Columns to condition on.
     test
-        Of states ``g2``, ``chi2``, ``mi``; of numbers ``fisher_z``, ``t``. Left out: ``g2`` for states,
+        For states ``g2``, ``chi2`` or ``mi``; for numbers ``fisher_z`` or ``t``. Default: ``g2`` for states,
         ``fisher_z`` for numbers.
     permutations
-        So many tables are drawn for an exact p-value of a test of states; 0: the χ² distribution.
+        Number of permuted tables for a permutation p-value, for tests of states; 0: the χ² distribution.
     seed
-        Of the permutations.
+        Seed of the permutations.
 
     Raises
     ------
     ModelError
-        An unknown variable, or one that is named twice.
+        A variable is unknown or named twice.
     OptionError, DataError
-        An unknown test; columns of both kinds, which no test here takes.
+        The test is unknown, or the columns mix states and numbers, for which there is no test.
 
     References
     ----------
@@ -235,7 +235,7 @@ def independence(
 
 
 def _columns(data: Any, states: Mapping[str, Iterable[Any]] | None = None) -> Any:
-    """Columns by name, or rows that were read before."""
+    """The columns of the data by name; data that are already read are returned unchanged."""
     table = read_rows(data, states)
     if isinstance(table, Observations):
         return table

@@ -1,4 +1,4 @@
-"""What an engine is given, and what it gives back."""
+"""The input of an engine, :class:`Job`, and its output, :class:`Outcome`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["ChainStore", "Job", "MemoryStore", "Outcome", "options_of"]
 
 
 class ChainStore(Protocol):
-    """Where finished chains go as soon as they are finished."""
+    """Where each chain is stored as soon as it is finished."""
 
     def finished(self) -> list[int]: ...
     def read(self, chain: int) -> dict[str, np.ndarray]: ...
@@ -42,7 +42,7 @@ class ChainStore(Protocol):
 
 
 class MemoryStore:
-    """Chains of a run that has no folder."""
+    """A chain store in memory, for a run without a folder."""
 
     def __init__(self) -> None:
         self._chains: dict[int, dict[str, np.ndarray]] = {}
@@ -57,7 +57,7 @@ class MemoryStore:
         self._chains[chain] = dict(arrays)
 
     def segments(self) -> None:
-        """Nothing is kept of parts of chains."""
+        """None: segments of chains are not stored."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Job:
     posterior : Posterior
         The model on its data.
     options : Spec
-        The engine's own ``Options``.
+        The engine's ``Options``.
     seed : int
     """
 
@@ -101,7 +101,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an engine found.
+    """The result of an engine.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class Outcome:
         ArviZ's groups: ``posterior``, ``sample_stats``, ...
     verdict : Verdict
     complete : bool
-        False when the work was interrupted and ``groups`` hold what was there.
+        False when the run was interrupted and ``groups`` hold a partial result.
     timings : dict of str to float
         Seconds of each phase.
     """
@@ -121,7 +121,7 @@ class Outcome:
 
 
 def options_of(kind: type[Spec], given: Mapping[str, Any], method: str) -> Any:
-    """An engine's options, checked; the nearest name for an unknown one."""
+    """Validate an engine's options; the error for an unknown option names the most similar one."""
     for name in given:
         if name not in kind.model_fields:
             raise OptionError(

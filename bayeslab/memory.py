@@ -1,4 +1,4 @@
-"""How much memory there is, and the refusal of what would take more: before anything is allocated."""
+"""The size of the memory, and the refusal of work that needs more, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def total_memory() -> int:
 def require_memory(
     needed: int, what: str, remedy: str, *, kind: type[BayeslabError] = OptionError, path: tuple[Any, ...] = ()
 ) -> None:
-    """Refuse what takes more bytes than there are.
+    """Refuse work that needs more memory than there is.
 
     Parameters
     ----------
     needed
-        Bytes, forecast from below.
+        A lower bound of the bytes needed.
     what, remedy
-        What takes them, and what to do.
+        What needs the memory, and what to do, for the message.
     kind, path
-        Of the error.
+        Class of the error, and its path in the model.
 
     Raises
     ------
     BayeslabError
-        Of the given kind.
+        Of the class ``kind``, if ``needed`` exceeds the memory.
     """
     if needed > total_memory():
         has = _shown(total_memory())
@@ -54,14 +54,14 @@ def require_memory(
 
 
 def check_draws(draws: int, tune: int, chains: int, size: int, path: tuple[str, ...] = ()) -> None:
-    """Refuse draws that do not fit into memory, where each holds ``size`` numbers.
+    """Refuse draws that do not fit into memory, given the ``size`` of one draw in numbers.
 
     Raises
     ------
     OptionError
-        With how many would fit.
+        The draws do not fit; the message says how many would.
     """
-    # As each chain has them, and as the results have them, all chains together.
+    # Draws are held twice: by chain, and in the result for all chains.
     each = 2 * 8 * chains * max(size, 1)
     of_chains = f" of each of {chains} chains" if chains > 1 else ""
     require_memory(
@@ -73,7 +73,7 @@ def check_draws(draws: int, tune: int, chains: int, size: int, path: tuple[str, 
 
 
 def count(number: int) -> str:
-    """A number in words of a message, however large."""
+    """A number as text for a message, however large."""
     return f"{number:,}" if number < 10**15 else f"10^{len(str(number)) - 1}"
 
 

@@ -1,4 +1,4 @@
-"""A Bayes net as a user meets it: asked, intervened on, sampled, drawn, written."""
+"""Bayes nets for users: queries, interventions, samples, drawings and files."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ type Plain = DiscreteNetwork | FactorGraph | MixedNetwork
 
 
 def network(source: Any) -> Network:
-    """A network to ask, from wherever it is.
+    """A network for queries, from a file, a model, a fit or plain data.
 
     Parameters
     ----------
     source
         The path of a network file (BIF, XMLBIF, XDSL, NET, DSC, UAI) or of a model file of the family
-        ``bayes_net``; a :class:`bayeslab.Model` of that family; a fit of one (with its parameters at
-        their posterior means) or the folder of such a run; or plain data
+        ``bayes_net``; a :class:`bayeslab.Model` of that family; a fit of such a model, or its run folder, with
+        parameters at their posterior means; or plain data
         (:class:`~bayeslab.latents.networks.network.DiscreteNetwork` and its kin).
 
     Raises
     ------
     ModelError
-        With the place of what is wrong; also where a table is unknown because nothing was fitted.
+        The file or the model is wrong (with the place), or a table is unknown because nothing was fitted.
     """
     if isinstance(source, Network):
         return source
@@ -126,21 +126,21 @@ def _fitted(fit: Any) -> Plain:
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """Posterior of the variables of a network.
+    """Posterior distributions of the variables of a network.
 
     Attributes
     ----------
     evidence : mapping
-        What was given.
+        The observed states and values.
     log_evidence : float
-        Log probability (density, where a continuous variable was given) of the evidence; of a factor
-        graph the log of its normaliser under the evidence.
+        Log probability of the evidence (log density, if it includes a continuous variable). For a factor
+        graph, the log of the normalising constant under the evidence.
     marginals : mapping of str to mapping of str to float
-        For every discrete variable asked about, the probability of each state.
+        Probability of each state of every discrete target.
     continuous : mapping of str to NormalMixture
-        For every continuous one, its posterior, with mean, sd and quantiles.
+        Posterior of every continuous target, with mean, sd and quantiles.
     errors : mapping of str to mapping of str to float
-        Monte Carlo standard errors of the probabilities, where they are estimates.
+        Monte Carlo standard errors of the probabilities, for approximate answers.
     """
 
     graph: nx.DiGraph
@@ -158,7 +158,7 @@ class Query:
         return known[variable]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a state: variable, state, probability; continuous variables: mean, sd."""
+        """A table with one row per state: variable, state, probability; for continuous variables mean and sd."""
         import pandas as pd
 
         rows: list[dict[str, Any]] = [
@@ -213,7 +213,7 @@ class Query:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A network that can be asked.
+    """A Bayes net or factor graph that answers queries.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ class Network:
 
     plain: Plain
 
-    # -- what it is
+    # -- structure and tables
 
     @property
     def name(self) -> str:
@@ -260,7 +260,7 @@ class Network:
 
     @cached_property
     def _solver(self) -> JointTable | JunctionTree:
-        """What answers one question: the joint table of a small network, which needs no compiled code, or the tree."""
+        """The solver of one query: for a small network its joint table, which needs no compiled code, else the tree."""
 
         model = self._discrete("exact inference by tables")
         return JointTable(model) if is_small(model) else self.tree
@@ -289,16 +289,16 @@ class Network:
         Returns
         -------
         pandas.DataFrame
-            One row for each configuration of the discrete parents. Of a discrete variable the probabilities of its
-            states, each row with sum one; of a continuous one ``intercept``, a slope for each continuous parent, and
-            ``sd``.
+            One row for each configuration of the discrete parents. Columns of a discrete variable: the probabilities of
+            its states, which sum to one. Columns of a continuous variable: ``intercept``, a slope for each continuous
+            parent, and ``sd``.
 
         Raises
         ------
         EvidenceError
-            An unknown variable.
+            The variable is unknown.
         OptionError
-            A factor graph has no conditional distributions.
+            The network is a factor graph, which has no conditional distributions.
 
         Examples
         --------
@@ -340,7 +340,7 @@ class Network:
             index = pd.MultiIndex.from_product(rows, names=list(above))
         return pd.DataFrame(values.reshape(-1, len(columns)), index=index, columns=columns)
 
-    # -- what it knows
+    # -- queries
 
     def query(
         self,
@@ -354,13 +354,13 @@ class Network:
         Parameters
         ----------
         given
-            Variable to its state (or its value, if continuous), or to ``{state: likelihood}`` for
-            virtual evidence.
+            The evidence: for each observed variable its state (or value, if continuous), or
+            ``{state: likelihood}`` for virtual evidence.
         targets
-            The variables asked about; None: all.
+            The variables whose posteriors are returned; None: all.
         believed
-            Soft evidence: ``{variable: {state: probability}}`` that must hold afterwards (Jeffrey's
-            rule), reached by the smallest change of everything else.
+            Soft evidence (Jeffrey's rule): ``{variable: {state: probability}}``, the marginals that the
+            posterior must have. Of all distributions with these marginals, the one closest to the network is taken.
 
         Raises
         ------
@@ -393,22 +393,22 @@ class Network:
         draws: int = 100_000,
         seed: int | None = None,
     ) -> Query:
-        """Posterior marginals where the exact ones would take too much.
+        """Approximate posterior marginals, for networks where exact inference is too costly.
 
         Parameters
         ----------
         method
-            ``likelihood_weighting``: independent weighted rows, good while the evidence is not too
-            improbable. ``gibbs``: four chains, good while nothing is nearly deterministic. ``loopy``:
-            belief propagation as if there were no loops; no error is known.
+            ``likelihood_weighting``: independent weighted draws, accurate unless the evidence is very
+            improbable. ``gibbs``: four chains, accurate unless a table is nearly deterministic. ``loopy``:
+            loopy belief propagation, without an error estimate.
         draws
-            Rows, or steps of all chains together.
+            Number of weighted draws, or of Gibbs steps of all chains together.
 
         Returns
         -------
         Query
-            With ``errors``: Monte Carlo standard errors of the probabilities; and a warning where
-            they cannot be believed.
+            With ``errors``, the Monte Carlo standard errors of the probabilities. A warning is given where
+            they are not reliable.
         """
 
         check_evidence(given)
@@ -452,13 +452,14 @@ class Network:
         return Query(self.graph, dict(given or {}), float(log_evidence), named, dict(more))
 
     def query_many(self, table: Any, targets: Iterable[str] | None = None) -> pd.DataFrame:
-        """Posteriors for every row of a table of evidence; empty cells are not known.
+        """Posteriors for every row of a table of evidence; empty cells are unobserved.
 
         Returns
         -------
         DataFrame
             ``log_evidence`` and a column ``P(variable=state)`` for each state of every target (default:
-            every variable that is missing somewhere); rows of probability zero hold NaN. The index is the table's.
+            every variable that is unobserved in some row); NaN in rows whose evidence has probability zero. The index
+            is the table's.
         """
         import pandas as pd
 
@@ -472,7 +473,7 @@ class Network:
         return pd.DataFrame(columns, index=table.index if isinstance(table, pd.DataFrame) else None)
 
     def codes(self, table: Any) -> np.ndarray:
-        """A table of states as positions, (rows, variables), -1 where nothing is known."""
+        """A table of states as integer codes, shape (rows, variables); -1 for unobserved cells."""
         columns = read_dataset(DataSource(), None, table, words_of(self.states)).complete().columns
         for name in columns:
             if name in self.variables and name not in self.states:
@@ -496,17 +497,17 @@ class Network:
         return xr.DataArray(values, dims=names, coords={v: list(self.states[v]) for v in names})
 
     def most_probable(self, given: Mapping[str, Any] | None = None, k: int = 1) -> list[Explanation]:
-        """The ``k`` most probable states of everything that is not given, best first."""
+        """The ``k`` most probable joint states of all unobserved variables, best first."""
         check_evidence(given)
         return self._solver.most_probable(given, count(k, "k", 1))
 
     def marginal_map(self, targets: Sequence[str], given: Mapping[str, Any] | None = None) -> Explanation:
-        """The most probable states of the targets, everything else summed out."""
+        """The most probable joint state of the targets, with all other variables summed out."""
         check_evidence(given)
         return self._solver.marginal_map(names_of(targets), given)
 
     def sample(self, n: int, *, given: Mapping[str, Any] | None = None, seed: int | None = None) -> pd.DataFrame:
-        """Independent draws, given evidence or not: one column a variable, of states (or numbers)."""
+        """Independent draws of all variables, given evidence if any; one column of states (or numbers) per variable."""
         import pandas as pd
 
         n = count(n, "n")
@@ -535,20 +536,20 @@ class Network:
         }
         return pd.DataFrame({v: named[v] if v in named else more[v] for v in self.variables})
 
-    # -- what follows from the structure
+    # -- graph queries
 
     def d_separated(self, x: str | Iterable[str], y: str | Iterable[str], given: str | Iterable[str] = ()) -> bool:
-        """Whether the structure makes ``x`` and ``y`` independent given the third."""
+        """Whether the structure makes ``x`` and ``y`` independent given ``given``."""
 
         return dag.d_separated(self._structure(), x, y, given)
 
     def open_path(self, x: str | Iterable[str], y: str | Iterable[str], given: str | Iterable[str] = ()) -> Any:
-        """A path along which ``x`` and ``y`` depend on each other, or None."""
+        """A path that d-connects ``x`` and ``y`` given ``given``, or None."""
 
         return dag.open_path(self._structure(), x, y, given)
 
     def markov_blanket(self, variable: str) -> frozenset[str]:
-        """Parents, children and the children's other parents."""
+        """The Markov blanket of a variable: its parents, its children and the children's other parents."""
 
         return dag.markov_blanket(self._structure(), variable)
 
@@ -560,13 +561,11 @@ class Network:
         return self.plain.graph
 
     def moral_graph(self) -> nx.Graph:
-        """The undirected graph in which parents of a common child are joined; of a factor graph, its own graph."""
+        """The undirected graph in which parents of a common child are joined; a factor graph's own graph."""
         return self.plain.graph if isinstance(self.plain, FactorGraph) else dag.moral_graph(self.plain.graph)
 
     def separator(self, x: str, y: str) -> frozenset[str] | None:
-        """A set of variables given which ``x`` and ``y`` are independent, of which none can be left out.
-
-        None where the two are adjacent, and nothing separates them.
+        """A minimal set of variables given which ``x`` and ``y`` are d-separated; None if they are adjacent.
 
         References
         ----------
@@ -577,7 +576,7 @@ class Network:
     # -- causes
 
     def do(self, actions: Mapping[str, Any]) -> Network:
-        """The network in which variables are set from outside: their parents no longer matter."""
+        """The network under an intervention, which fixes variables and cuts the edges from their parents."""
         check_evidence(actions, "actions")
         if isinstance(self.plain, MixedNetwork):
             return Network(self.plain.do(actions))
@@ -585,7 +584,7 @@ class Network:
         return Network(causal.intervene(self._directed("do"), actions))
 
     def average_effect(self, treatment: str, outcome: str, **options: Any) -> float:
-        """Mean of the outcome when the treatment is set to one state, less that when it is set to another.
+        """The average causal effect: the difference of the outcome's means under two settings of the treatment.
 
         See :func:`bayeslab.structure.causal.average_effect` for ``values`` and ``contrast``.
         """
@@ -595,20 +594,20 @@ class Network:
     def adjustment_sets(
         self, treatment: str, outcome: str, observed: Iterable[str] | None = None
     ) -> list[frozenset[str]]:
-        """Minimal sets that meet the back-door criterion: adjusting for one of them gives the causal effect."""
+        """Minimal sets that satisfy the back-door criterion; adjusting for any one identifies the causal effect."""
 
         return list(causal.back_door_sets(self._structure(), treatment, outcome, observed))
 
-    # -- what the answer hangs on
+    # -- sensitivity of the answer
 
     def sensitivity(self, target: Mapping[str, str], given: Mapping[str, Any] | None = None) -> Any:
-        """How P(target | given) depends on each entry of each table, the largest derivative first."""
+        """Sensitivity functions of P(target | given), one for each table entry, largest derivative first."""
         check_evidence(target, "target")
         check_evidence(given)
         return sensitivity.sensitivity(self._directed("sensitivity analysis"), target, given)
 
     def evidence_influence(self, target: Mapping[str, str], given: Mapping[str, Any]) -> Any:
-        """What each finding does to P(target | given), the most influential first."""
+        """The influence of each item of evidence on P(target | given), largest first."""
         check_evidence(target, "target")
         check_evidence(given)
         return sensitivity.evidence_influence(self._directed("influence of evidence"), target, given)
@@ -616,7 +615,7 @@ class Network:
     def information_value(
         self, target: str, given: Mapping[str, Any] | None = None, candidates: Iterable[str] | None = None
     ) -> Any:
-        """What to observe next: what each variable is expected to tell about the target, in bits."""
+        """The expected information of each candidate variable about the target, in bits: what to observe next."""
         check_evidence(given)
         names = None if candidates is None else names_of(candidates, "candidates")
         return sensitivity.information_value(self._directed("the value of information"), target, given, names)
@@ -624,14 +623,14 @@ class Network:
     # -- files
 
     def write(self, path: str | os.PathLike[str]) -> list[str]:
-        """Write a network file; the ending says the format. Returns what the format could not hold."""
+        """Write a network file in the format of the path's ending; return notes on what the format cannot hold."""
 
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
             raise OptionError("network files hold discrete variables; save the model file instead", code="continuous")
         return write_network(self._discrete("a network file"), path)
 
     def model(self) -> Model:
-        """The network as a model of the family ``bayes_net``, every table given."""
+        """The network as a model of the family ``bayes_net`` with every table fixed."""
 
         plain = self.plain
         if isinstance(plain, FactorGraph):
@@ -649,7 +648,7 @@ class Network:
         return Model(name=name, model=BayesNet(variables=cast(Any, variables)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the network as a model file, which ends in .yaml or .yml; :meth:`write` is for other formats."""
+        """Write the network as a model file (.yaml or .yml); for other formats see :meth:`write`."""
         ending = os.path.splitext(os.fspath(path))[1]
         if ending.lower() not in (".yaml", ".yml"):
             raise OptionError(
@@ -660,7 +659,7 @@ class Network:
 
 
 def decisions(source: Any) -> InfluenceDiagram:
-    """An influence diagram, for :mod:`bayeslab.decisions.influence`.
+    """An influence diagram from a model, for :mod:`bayeslab.decisions.influence`.
 
     Parameters
     ----------

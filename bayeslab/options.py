@@ -1,4 +1,4 @@
-"""Options of the engines as a type, so that a checker finds a misspelt one before anything runs."""
+"""Types of the engines' options, so that a type checker finds a misspelt option."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["FitOptions", "SharedOptions"]
 
 
 class SharedOptions(TypedDict, total=False):
-    """Options of engines where a model is fitted again and again; None stands for an engine's default."""
+    """Engine options of functions that fit a model repeatedly; None stands for the engine's default."""
 
     draws: int | None
     tune: int | None
@@ -48,7 +48,7 @@ class SharedOptions(TypedDict, total=False):
 
 
 class FitOptions(SharedOptions, total=False):
-    """What :func:`bayeslab.fit` takes beside its own parameters; which engine knows which, ``docs/engines.md`` says."""
+    """Engine options of :func:`bayeslab.fit`; ``docs/engines.md`` lists the options of each engine."""
 
     n: int | None
     folds: int | None

@@ -1,4 +1,4 @@
-"""From a model and data to an inference that can begin: whatever would be refused later is refused here."""
+"""From a model and data to an inference that is ready to run; everything that can be refused is refused here."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def _no_model(given: object) -> str:
 
 
 class Source:
-    """A model, and the file it came from, if it did."""
+    """A model, and the file it was read from, if any."""
 
     def __init__(self, model: ModelLike) -> None:
         self.file: model_file.Source | None = None
         if isinstance(model, Model):
-            # Its mappings can be written to; what is fitted stays what it was.
+            # The model's mappings are mutable; the copy keeps the fitted model unchanged.
             self.model = model.model_copy(deep=True)
         elif isinstance(model, str | os.PathLike):
             self.file = model_file.read(model)
@@ -79,14 +79,14 @@ class Source:
         return posterior_of(self.model, self.bound(given))
 
     def _refuse_used(self, dataset: Dataset) -> None:
-        """Refuse columns that hold neither numbers nor text where the model is about them; others are left out."""
+        """Refuse columns of neither numbers nor text that the model uses; unused ones are ignored."""
         left_out = dataset.left_out
         for name in self.model.outcomes(dataset.columns.keys() | left_out.keys()):
             if name in left_out:
                 raise DataError(left_out[name], code="odd-cell")
         complaint = _message(self._checked, dataset)
         for name, reason in left_out.items() if complaint is not None else ():
-            # Is it that this column is missing?
+            # Is this column the cause of the error?
             with_it = replace(dataset, columns={**dataset.columns, name: Column(np.array(np.nan), ())}, left_out={})
             if _message(self._checked, with_it) != complaint:
                 raise DataError(reason, code="odd-cell")
@@ -96,7 +96,7 @@ class Source:
         registry.load("families", self.model.model.family).check(self.model, data.names())
         if data.digits:
             data.digits -= set(self.model.outcomes(data.names()))
-        if not self.model.model.is_language:  # whose nodes are checked where its data are bound
+        if not self.model.model.is_language:  # nodes of the language are checked when data are bound
             check_written(self.model.model, data)
         return data
 
@@ -105,7 +105,7 @@ class Source:
 
 
 def _message(work: Callable[[Dataset], object], dataset: Dataset) -> str | None:
-    """What is wrong by some work; None: nothing."""
+    """The message of the error that ``work`` raises; None if it raises none."""
     try:
         work(dataset)
     except BayeslabError as error:
@@ -114,12 +114,12 @@ def _message(work: Callable[[Dataset], object], dataset: Dataset) -> str | None:
 
 
 def check(model: ModelLike, data: Any = None, method: str | None = None, **options: Any) -> Data:
-    """Check a model, its data and its inference: whatever :func:`fit` refuses before its work begins is refused here.
+    """Check a model, its data and its inference, without sampling; refuses whatever :func:`fit` refuses beforehand.
 
     Parameters
     ----------
     model, data, method, **options
-        As for :func:`bayeslab.fitting.fit`. Without data, what can be said without is checked.
+        As for :func:`bayeslab.fitting.fit`. Without data, the parts that need no data are checked.
 
     Returns
     -------
@@ -129,16 +129,15 @@ def check(model: ModelLike, data: Any = None, method: str | None = None, **optio
     Raises
     ------
     BayeslabError
-        The first thing that is wrong, with its place. A model with nothing to fit, which another command is for, is
-        not wrong.
+        The first error found, with its place. A model with nothing to fit, which is for another command, is no error.
     """
     return checked(model, data, method, **options).data
 
 
 def checked(model: ModelLike, data: Any = None, method: str | None = None, **options: Any) -> Prepared:
-    """What :func:`check` has found: what a fit would begin with.
+    """The prepared inference behind :func:`check`.
 
-    The engine is '' where there are no data, and where there is nothing to fit; then ``reason`` says why.
+    Without data, or with nothing to fit, the engine is '' and ``reason`` says why.
     """
     source = Source(model)
     with source.located():
@@ -153,7 +152,7 @@ def checked(model: ModelLike, data: Any = None, method: str | None = None, **opt
 
 
 def bound(model: ModelLike, data: Any = None) -> Data:
-    """A model's data bound to it; nothing is built."""
+    """The data bound to a model, without building its graph."""
     source = Source(model)
     with source.located():
         return source.bound(data)
@@ -176,18 +175,18 @@ def to_pymc(model: ModelLike, data: Any = None) -> Any:
 
 @dataclass(frozen=True)
 class Prepared:
-    """One inference to be done, and everything about it that could be refused before.
+    """One inference that is ready to run, fully checked.
 
     Attributes
     ----------
     posterior : Posterior
         The model on its data.
     graph : pymc.Model or None
-        For engines that use one.
+        The PyMC graph, for engines that use one.
     engine, reason : str
         The engine's name, and why it was chosen.
     options : Spec
-        The engine's.
+        The engine's options.
     """
 
     posterior: Posterior
@@ -210,9 +209,9 @@ class Prepared:
 def prepared(
     posterior: Posterior, method: str | None, options: Mapping[str, Any], seed: int, *, begin: bool = True
 ) -> Prepared:
-    """An inference that can begin: what ``fit`` refuses, ``check`` refuses, since both come through here.
+    """Choose the engine and check the inference; ``fit`` and ``check`` share this function, so they refuse the same.
 
-    ``begin`` says whether it will: a check needs no place where chains start.
+    ``begin`` says whether sampling will follow: a mere check needs no start values of chains.
     """
     if not observed(posterior):
         raise DataError(
@@ -226,12 +225,12 @@ def prepared(
 
 
 def ready(work: Prepared, *, begin: bool = True) -> Prepared:
-    """The inference with its graph, once its draws are sure to fit into memory and its engine has nothing against it.
+    """The inference with its graph, after checks that its draws fit into memory and that its engine accepts it.
 
     Raises
     ------
     BayeslabError
-        What is wrong, before anything large is made.
+        The draws do not fit into memory, or the engine refuses the model.
     """
     module, known = engine(work.engine), work.posterior.draw_size()
     _check_draws(work.engine, work.options, max(1 if known is None else known, module.draw_size(work.posterior)))
@@ -244,14 +243,14 @@ def ready(work: Prepared, *, begin: bool = True) -> Prepared:
 
 
 def _check_draws(engine: str, options: Any, size: int) -> None:
-    """Of the engine's draws; only NUTS keeps those of tuning until its chains end."""
+    """Check that the engine's draws fit into memory; only NUTS also holds the warm-up draws until its chains end."""
     draws, chains = getattr(options, "draws", 1) or 1, getattr(options, "chains", 1) or 1
     tune = (getattr(options, "tune", 0) or 0) if engine == "nuts" else 0
     check_draws(draws, tune, chains, size, ("inference",))
 
 
 def _numbers(graph: Any) -> int:
-    """Numbers in one draw of a PyMC model, as far as its shapes are known before it runs."""
+    """Count of numbers in one draw of a PyMC model, from the shapes that are known before it runs."""
     lengths = {dim: len(levels) for dim, levels in graph.coords.items() if levels is not None}
     total = 0
     for variable in (*graph.free_RVs, *graph.deterministics):
@@ -267,7 +266,7 @@ def observed(posterior: Posterior) -> tuple[str, ...]:
     Raises
     ------
     ModelError, DataError
-        There are data, but none that the model is about.
+        There are data, but no observed node uses them.
     """
     names = posterior.observed()
     if posterior.data.names() and not names:
@@ -279,7 +278,7 @@ def observed(posterior: Posterior) -> tuple[str, ...]:
 
 
 def _check_inference(model: Model, method: str | None, options: Mapping[str, Any]) -> None:
-    """Method and options where there are no data to choose an engine by."""
+    """Check method and options without data, when no engine can be chosen yet."""
     word, filed, file_options = _method(model, method)
     known = {w: each for w, each in engines().items() if word in ("auto", w)}
     for name, value in (file_options | dict(options)).items():
@@ -287,14 +286,14 @@ def _check_inference(model: Model, method: str | None, options: Mapping[str, Any
 
 
 def graph_of(posterior: Posterior, method: str, *, begin: bool = True) -> Any:
-    """The PyMC graph, for engines that use one: what is wrong with it shows before a run folder is made."""
+    """The PyMC graph, for engines that use one. Building it raises its errors before a run folder is created."""
     if not engine(method).uses_graph:
         return None
     return posterior.graph() if begin else posterior.graph_without_start()
 
 
 def seed_of(seed: int | None, model: Model) -> int:
-    """The seed given, else the model's, else a new one."""
+    """The given seed, else the model's, else a new one."""
     if seed is None:
         seed = model.seed if model.seed is not None else secrets.randbits(32)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -303,7 +302,7 @@ def seed_of(seed: int | None, model: Model) -> int:
 
 
 def _method(model: Model, method: str | None) -> tuple[str, str, dict[str, Any]]:
-    """The method's name, the file's, and the file's options."""
+    """The method to use, the model file's method, and the model file's options."""
     file_options = dict(model.inference)
     filed = file_options.pop("method", "auto")
     if not isinstance(filed, str):
@@ -318,7 +317,7 @@ def _method(model: Model, method: str | None) -> tuple[str, str, dict[str, Any]]
 
 
 def engine_of(posterior: Posterior, method: str | None, options: Mapping[str, Any]) -> tuple[str, str, Any]:
-    """The engine, why it was chosen, and its options: the file's, then those given."""
+    """The engine, why it was chosen, and its options: those given override the model file's."""
     word, filed, file_options = _method(posterior.model, method)
     reason = f"{word} was asked for"
     if word == "auto":
@@ -326,7 +325,7 @@ def engine_of(posterior: Posterior, method: str | None, options: Mapping[str, An
     module = engine(word)
     given = {k: v for k, v in options.items() if v is not None}
     if word != filed:
-        # The file's options are meant for the method it names; those this engine knows still hold.
+        # The file's options belong to the method it names; of them, those that this engine has are kept.
         file_options = _applicable(file_options, module)
     if (method or filed) == "auto":
         given = _applicable(given, module)
@@ -338,7 +337,7 @@ def engine_of(posterior: Posterior, method: str | None, options: Mapping[str, An
 
 
 def _applicable(options: Mapping[str, Any], module: Engine) -> dict[str, Any]:
-    """Options without those that only other engines have, whose values are checked by theirs."""
+    """The options that this engine has; the others are validated by the engines that have them."""
     dropped = {k for k in options if k not in module.options.model_fields and _known_option(k)}
     for name in dropped:
         _check_option(name, options[name], engines())
@@ -350,7 +349,7 @@ def _known_option(name: str) -> bool:
 
 
 def _check_option(name: str, value: Any, known: Mapping[str, Engine]) -> None:
-    """An option must be one that an engine among these has, with a value that one of them takes."""
+    """Refuse an option that none of these engines has, or a value that none of them takes."""
     having = {word: each for word, each in known.items() if name in each.options.model_fields}
     if not having and len(known) > 1:
         fields = sorted({field for each in known.values() for field in each.options.model_fields})
@@ -368,5 +367,5 @@ def _check_option(name: str, value: Any, known: Mapping[str, Engine]) -> None:
 
 
 def job_of(work: Prepared, view: Any, store: Any) -> Job:
-    """What the engine is given."""
+    """The input of the engine."""
     return Job(work.posterior, work.options, work.seed, view, store, work.graph)

@@ -21,7 +21,7 @@ __all__ = ["ChainState", "Progress", "duration", "reporter"]
 
 @dataclass
 class ChainState:
-    """How far one chain is."""
+    """Progress of one chain."""
 
     total: int
     tune: int
@@ -42,7 +42,7 @@ class ChainState:
 
     @property
     def cells(self) -> dict[str, str]:
-        """What its sampler says of it, by column; ``!`` begins what is bad."""
+        """The sampler's statistics of the chain, by column; a leading ``!`` marks a problem."""
         begun = bool(self.done)
         return {
             "divergences": f"!{self.divergences}" if self.divergences else "0",
@@ -52,7 +52,7 @@ class ChainState:
 
     @property
     def troubles(self) -> dict[str, int]:
-        """What went wrong how often, for a summary in one line."""
+        """The number of problems by kind, for a summary in one line."""
         return {"divergences": self.divergences}
 
 
@@ -63,14 +63,14 @@ class _View(Protocol):
 
 
 class Progress:
-    """Reports on chains at most a few times a second; does nothing when it has no view.
+    """Report on chains, at most a few times per second; without a view it does nothing.
 
     Attributes
     ----------
     chains : list of ChainState
-        Changed in place by who runs them.
+        Updated in place by the code that runs them.
     remark : str
-        What is to be said of all chains together.
+        A remark about all chains together.
     """
 
     def __init__(self, view: _View | None, every: float = 0.25) -> None:
@@ -80,17 +80,17 @@ class Progress:
         self._start = self._last = time.monotonic()
 
     def note(self, text: str) -> None:
-        """One line about what is being done."""
+        """Show one line about the current work."""
         if self._view:
             self._view.note(text)
 
     def begin(self, chains: list[ChainState]) -> None:
-        """Start reporting on these chains; they are changed in place."""
+        """Start reporting on these chains, which the caller updates in place."""
         self.chains, self._start, self._last = chains, time.monotonic(), 0.0
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the chains again, if it is time."""
+        """Update the display if enough time has passed since the last update."""
         now = time.monotonic()
         if self._view and self.chains and now - self._last >= self._every:
             self._last = now
@@ -112,7 +112,7 @@ class Progress:
 
 
 def reporter(wanted: bool) -> Progress:
-    """The reporter that suits where we run.
+    """The reporter that suits the environment: terminal, notebook or log.
 
     Output goes to standard error, so that ``--json`` on standard output stays clean.
     """
@@ -161,12 +161,12 @@ def summary(chains: list[ChainState], seconds: float, remark: str) -> str:
     return ", ".join([*parts, f"{seconds:.1f} s", *_left(chains, seconds), *([remark] if remark else [])])
 
 
-# Seconds of work before an estimate of the rest means something, and of the rest worth a word.
+# Seconds of work before an estimate of the time left is meaningful, and shortest time left that is shown.
 _BEFORE_ESTIMATE, _WORTH_A_WORD = 3.0, 5.0
 
 
 def _left(chains: list[ChainState], seconds: float) -> list[str]:
-    """About how long it will still take: draws to come at the rate of those done here; nothing near the end."""
+    """The estimated time left, from the rate of draws so far; empty near the end."""
     here = [c for c in chains if not c.resumed]
     done, total = sum(c.done for c in here), sum(c.total for c in here)
     if not done or seconds < _BEFORE_ESTIMATE or done >= total:
@@ -176,7 +176,7 @@ def _left(chains: list[ChainState], seconds: float) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """A time for people: ``12 s``, ``3 min 20 s``, ``5 h 10 min``."""
+    """A duration as text: ``12 s``, ``3 min 20 s``, ``5 h 10 min``."""
     if seconds < 60:
         return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -269,6 +269,6 @@ class _Html:
 
 
 def html_cells(chain: ChainState) -> str:
-    """What fits beside a bar: each with its word."""
+    """The statistics of a chain beside its progress bar, each with its label."""
     cells = {word: cell.removeprefix("!") for word, cell in chain.cells.items()}
     return "".join(f"<td>{escape(f'{word} {cell}' if cell else '')}</td>" for word, cell in cells.items())

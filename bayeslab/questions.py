@@ -1,4 +1,4 @@
-"""Arguments of questions to networks: the variables asked about, and what is known of others."""
+"""Arguments of network queries: the target variables and the evidence."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["check_evidence", "names_of"]
 
 
 def names_of(given: Any, name: str = "targets") -> list[str]:
-    """One name, or several, as a list.
+    """One name or several names as a list.
 
     Raises
     ------
     EvidenceError
-        It is neither.
+        The argument is neither a name nor a collection of names.
     """
     if isinstance(given, str):
         return [given]
@@ -27,7 +27,7 @@ def names_of(given: Any, name: str = "targets") -> list[str]:
 
 
 def check_evidence(given: Any, name: str = "given", values: str = "states") -> None:
-    """Refuse what is no mapping of variables; None is nothing known.
+    """Refuse evidence that is not a mapping of variables; None is no evidence.
 
     Raises
     ------

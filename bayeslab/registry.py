@@ -1,9 +1,9 @@
-"""Plug-ins: modules or folders whose name is the user's word, and which have what the contract of their kind asks for.
+"""Plug-ins: modules or folders named by the word the user writes, with the attributes that their kind's contract needs.
 
-Plug-ins of bayeslab are the modules and folders of a package, except its folder ``toolbox``, which holds what several
-of them share. Those of other projects are entry points in a group named after the package, such as
-``bayeslab.families``; a word of bayeslab's own cannot be taken by them. Which attributes a plug-in must have is in
-:data:`CONTRACTS`; what they mean and what is optional is said in the package's documentation.
+bayeslab's plug-ins are the modules and folders of a package, except its folder ``toolbox``, which holds shared code.
+Plug-ins of other projects are entry points in a group named after the package, such as ``bayeslab.families``; they
+cannot take the name of one of bayeslab's plug-ins. :data:`CONTRACTS` lists the attributes that a plug-in must have; the
+package's documentation says what they mean and which others are optional.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bayeslab.errors import ModelError, hint
 
 __all__ = ["CONTRACTS", "included", "known", "load", "names", "part"]
 
-# By kind, what every plug-in has.
+# The attributes that every plug-in must have, by kind.
 CONTRACTS = MappingProxyType(
     {
         "families": ("Spec", "check", "compile"),
@@ -34,13 +34,13 @@ CONTRACTS = MappingProxyType(
         "decisions": ("__all__",),
     }
 )
-# The folder beside plug-ins that holds what several of them share.
+# The folder beside plug-ins that holds their shared code.
 TOOLBOX = "toolbox"
-# Kinds that other projects can add to.
+# Kinds to which other projects can add plug-ins.
 _OPEN = ("families", "engines", "learners", "distributions")
-# Rules for choosing an engine, not engines.
+# Not an engine, but the rules that choose one.
 _EXEMPT = {("engines", "auto")}
-# Other folders beside plug-ins: what states emit is made of distributions.
+# Other folders beside plug-ins: emissions are built from distributions.
 _APART = {"distributions": {"emissions"}}
 _NOUNS = {"families": "family", "engines": "method", "learners": "learner", "distributions": "distribution"}
 
@@ -58,7 +58,7 @@ def names(package: str) -> tuple[str, ...]:
 
 
 def known(package: str, name: str) -> bool:
-    """Whether there is a plug-in of that name; other projects are asked only where bayeslab has none."""
+    """Whether there is a plug-in of that name; entry points are read only if bayeslab has none."""
     return name in included(package) or name in _added(package)
 
 
@@ -69,7 +69,8 @@ def load(package: str, name: str) -> ModuleType:
     Raises
     ------
     ModelError
-        No plug-in of that name (the message has the nearest one), or it lacks what its contract asks for.
+        There is no plug-in of that name (the message suggests the most similar one), or it lacks an attribute of its
+        contract.
     """
     if name in included(package):
         module = import_module(f"bayeslab.{package.replace('/', '.')}.{name}")
@@ -96,7 +97,7 @@ def load(package: str, name: str) -> ModuleType:
 
 @cache
 def part(package: str, name: str, module: str) -> ModuleType | None:
-    """A module in the folder of a plug-in that not every plug-in has, such as ``expand``; None: it has none."""
+    """An optional module in the folder of a plug-in, such as ``expand``; None if the plug-in has none."""
     whole = load(package, name)
     place = f"{whole.__name__}.{module}"
     return import_module(place) if hasattr(whole, "__path__") and find_spec(place) is not None else None
@@ -104,7 +105,7 @@ def part(package: str, name: str, module: str) -> ModuleType | None:
 
 @cache
 def included(package: str) -> frozenset[str]:
-    """Names of bayeslab's own plug-ins of a kind; other projects are not asked, which takes a moment."""
+    """Names of bayeslab's own plug-ins of a kind, without reading entry points, which is slow."""
     folder = Path(__file__).parent / package
     files = [path.stem for path in folder.glob("*.py")] + [path.parent.name for path in folder.glob("*/__init__.py")]
     return frozenset(files) - {"__init__", "__main__", TOOLBOX} - _APART.get(package, set())

@@ -1,4 +1,4 @@
-"""Runs: begun, kept in their folders, completed after an interruption, and opened again."""
+"""The life of a run: start it, keep it in its folder, resume it after an interruption, open it again."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from bayeslab.run_folder.folder import FORMAT, RunFolder
 
 __all__ = ["alone", "begin", "carried_on", "described", "opened", "resumed", "run", "with_advice"]
 
-# Options about where the work is done, which may be another place the next time.
+# Options about where the work is done, which may change when a run is resumed.
 _ELSEWHERE = {"cores", "scheduler"}
 
 
 def alone(folder: RunFolder | None) -> AbstractContextManager[Any]:
-    """No other process works in the folder."""
+    """A context in which no other process works in the folder."""
     return folder.locked() if folder else nullcontext()
 
 
@@ -53,7 +53,7 @@ def begin(
     name: str | None,
     options: Mapping[str, Any],
 ) -> tuple[Prepared, RunFolder | None]:
-    """Everything before the work: what can be wrong is found, and a run folder made."""
+    """Prepare a run: check everything and create the run folder."""
     with source.located():
         work = prepared(source.posterior(data), method, options, seed_of(seed, source.model))
     folder = RunFolder.create(runs, name or source.model.name) if runs is not None else None
@@ -65,7 +65,7 @@ def begin(
 
 
 def described(model: Model, data: Data, engine: str, reason: str, options: Any, seed: int) -> dict[str, Any]:
-    """What ``run.json`` says of a run that begins."""
+    """The content of ``run.json`` for a run that begins."""
     return {
         "format": FORMAT,
         "status": "running",
@@ -116,7 +116,7 @@ def carried_on(
     chains: Mapping[int, Mapping[str, Any]],
     progress: bool,
 ) -> Fitted:
-    """A run whose chains begin where they are told to, kept like those of a run that was stopped."""
+    """Run chains from given states, stored like the chains of a run that was stopped."""
     store = folder or MemoryStore()
     work = ready(Prepared(posterior, None, info["method"], info["reason"], options, info["seed"], info))
     with alone(folder):
@@ -126,12 +126,12 @@ def carried_on(
 
 
 def run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any = None) -> Fitted:
-    """Do the inference, judge it, and keep it in its folder.
+    """Do the inference, compute the verdict, and store the result in the run folder.
 
     Raises
     ------
     KeyboardInterrupt
-        Ctrl-C before there was a result; its text says how to go on.
+        Ctrl-C before there was a result; the message says how to resume.
     """
     try:
         return _run(work, folder, progress, store)
@@ -158,7 +158,7 @@ def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any) -
         except BayeslabError as error:
             if folder:
                 ended = {"status": "interrupted" if isinstance(error, Stopped) else "failed", "error": str(error)}
-                # A full disk may be what went wrong.
+                # The cause may be a full disk.
                 with suppress(RunError):
                     folder.write_info(info | ended)
             raise
@@ -181,7 +181,7 @@ def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any) -
 
 
 def _with_findings(outcome: Outcome, posterior: Posterior) -> Outcome:
-    """The outcome with what the family finds in data and draws added to the verdict."""
+    """The outcome with the family's findings about data and draws added to the verdict."""
     if (choice := posterior.model_choice()) is not None:
         outcome = _with_choice(outcome, choice)
     if (text := posterior.advice()) is not None:
@@ -198,7 +198,7 @@ def _with_findings(outcome: Outcome, posterior: Posterior) -> Outcome:
 
 
 def with_advice(verdict: Verdict, text: str) -> Verdict:
-    """The verdict with the family's advice after that of the first finding that is bad."""
+    """The verdict with the family's advice appended to the advice of the first finding that did not pass."""
     bad = next((k for k, finding in enumerate(verdict.findings) if finding.status != "pass" and finding.advice), None)
     if bad is None:
         return verdict
@@ -208,7 +208,7 @@ def with_advice(verdict: Verdict, text: str) -> Verdict:
 
 
 def _with_choice(outcome: Outcome, choice: Choice) -> Outcome:
-    """The outcome with what the family chose before the fit, in the verdict and as a group ``choice``."""
+    """The outcome with the model choice that preceded the fit, in the verdict and as a group ``choice``."""
 
     text, table, labels = choice
     arrays, dims = {n: v for n, (_, v) in table.items()}, {n: d for n, (d, _) in table.items()}
@@ -231,7 +231,7 @@ def resumed(
     cores: int | None = None,
     scheduler: str | None = None,
 ) -> Fitted:
-    """Complete an interrupted run: parameters are those of :func:`bayeslab.fitting.resume`."""
+    """Complete an interrupted run; parameters as for :func:`bayeslab.fitting.resume`."""
     run = RunFolder.existing(folder)
     with run.locked():
         return _resumed(run, draws, progress, {"cores": cores, "scheduler": scheduler})
@@ -248,7 +248,7 @@ def _resumed(folder: RunFolder, draws: int | str | None, progress: bool, place: 
         try:
             return opened(folder.path)
         except RunError:
-            # The inputs are whole; what follows from them can be made again.
+            # The inputs are complete, and everything else can be recomputed from them.
             warnings.warn("the result of the run is lost or damaged: it is made again", stacklevel=5)
     for chain, why in folder.drop_unusable(info).items():
         warnings.warn(f"chain {chain} {why}: it is drawn again", stacklevel=5)
@@ -264,7 +264,7 @@ def _resumed(folder: RunFolder, draws: int | str | None, progress: bool, place: 
 
 
 def engine_named(info: Mapping[str, Any], where: str) -> Engine:
-    """The engine that a run names."""
+    """The engine named in the description of a run."""
     known = [name for name in registry.names("engines") if name != "auto"]
     if info["method"] not in known:
         raise RunError(
@@ -276,7 +276,7 @@ def engine_named(info: Mapping[str, Any], where: str) -> Engine:
 
 
 def _longer(info: Mapping[str, Any], module: Engine, draws: int | str) -> int:
-    """Draws of each chain of a run that is made longer."""
+    """The number of draws per chain of an extended run."""
     if not module.extends:
         raise OptionError(
             f"a run of method {info['method']} cannot be made longer: fit the model again with more draws",
@@ -295,7 +295,7 @@ def _longer(info: Mapping[str, Any], module: Engine, draws: int | str) -> int:
 
 
 def opened(folder: str | os.PathLike[str], model: ModelLike | None = None, data: Any = None) -> Fitted:
-    """Open a finished run: parameters and errors are those of :func:`bayeslab.fitting.open_run`."""
+    """Open a finished run; parameters and errors as for :func:`bayeslab.fitting.open_run`."""
     run = RunFolder.existing(folder)
     info = run.info()
     filed, dataset = run.model(), run.dataset()

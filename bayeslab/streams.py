@@ -1,10 +1,9 @@
-"""Streams of random numbers: one seed, and for each use of it a stream of its own.
+"""Streams of random numbers: from one seed, an independent stream for each purpose.
 
-Results that are combined must not come from the same random numbers. A posterior draw and the noise of the prediction
-made from it would otherwise be the same number, and the prediction's spread wrong by their covariance. So the engine
-that draws a posterior takes the stream of the bare seed, chains the streams with their numbers as keys, and everything
-else names its purpose here. Keys of purposes lie above 2^32, where no chain has its number: the streams are
-independent [1]_.
+Results that are combined must not come from the same random numbers. Otherwise a posterior draw and the noise of its
+prediction would be the same number, and the predictive variance would be wrong by their covariance. So the engine
+uses the stream of the seed itself, each chain the stream keyed by its number, and every other use names its purpose
+here. Keys of purposes lie above 2^32, beyond all chain numbers, so the streams are independent [1]_.
 
 References
 ----------
@@ -29,22 +28,22 @@ def stream(seed: int | Sequence[int] | None, purpose: str) -> np.random.Generato
     Parameters
     ----------
     seed
-        Of the run or the call. None: different numbers every time.
+        The seed of the run or the call. None: different numbers every time.
     purpose
-        Such as ``"predict"``: equal ones get equal numbers, different ones independent numbers.
+        A name such as ``"predict"``. Equal purposes get equal streams, different purposes independent ones.
     """
     return np.random.default_rng(_sequence(seed, purpose))
 
 
 def derived(seed: int | Sequence[int] | None, purpose: str, bits: int = 64) -> int:
-    """A seed for one purpose, for what takes a number and not a generator.
+    """A seed for one purpose, for functions that take a number instead of a generator.
 
     Parameters
     ----------
     seed, purpose
         As for :func:`stream`.
     bits
-        32 for scikit-learn, whose seeds are not larger.
+        Size of the seed: 32 for scikit-learn.
     """
     words = _sequence(seed, purpose).generate_state(1, np.uint64 if bits == 64 else np.uint32)
     return int(words[0])
@@ -55,6 +54,6 @@ def _sequence(seed: int | Sequence[int] | None, purpose: str) -> np.random.SeedS
 
 
 def place_among_spawned(rng: np.random.Generator) -> int:
-    """The number, from 0, of a generator among those spawned with it: which chain or which search it is for."""
+    """The index, from 0, of a generator among those spawned with it: the number of its chain or search."""
     seed: Any = rng.bit_generator.seed_seq
     return int(seed.spawn_key[-1]) if seed.spawn_key else 0

@@ -1,4 +1,4 @@
-"""One good structure from data, and the network that follows from it."""
+"""Learn one structure of high score from data, and the network with that structure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ __all__ = [
     "suited_score",
 ]
 
-# Searches by score, and by tests of independence. Whatever else is in the folder is called by itself.
+# Searches by score, and by tests of independence. Other searches in the folder have their own functions.
 BY_SCORE = (
     "tabu",
     "hill_climbing",
@@ -74,12 +74,12 @@ BY_SCORE = (
     "tan",
 )
 BY_TESTS = ("pc", "fci")
-# Takes rows with missing cells, and has expected counts of its own.
+# The search that accepts missing cells; it computes expected counts.
 _INCOMPLETE = "structural_em"
 SEARCHES = (*BY_SCORE, *BY_TESTS, _INCOMPLETE)
-# Weight of the prior of tables, spread over each, where the score does not say.
+# Equivalent sample size of the tables' prior, if the score has none.
 _SAMPLE = 1.0
-# Without a method: certified up to so many variables, a table of parent sets of so many seconds and megabytes.
+# Limits of the default method: variables for `exact`; seconds and megabytes of the table of parent sets.
 _CERTIFIED, _PATIENCE, _ROOM = 12, 5.0, 500.0
 _OWN = ("source", "data", "constraints", "rng", "max_parents", "score", "score_options")
 
@@ -91,16 +91,16 @@ class Learned:
     Attributes
     ----------
     method, criterion : str
-        The search, and what graphs are scored by.
+        Names of the search and of the score.
     observations : Observations
     found : Found or Result
-        What the search says of itself.
+        The result that the search returned.
     local : LocalScore
-        Scores of families.
+        Scores of a variable given its parents.
     remark : str
-        What should be known about the result.
+        A remark about the result, for the user.
     again : callable, optional
-        The same search on other rows.
+        Repeats the search on other rows.
     """
 
     found: searches.Found | Result
@@ -113,12 +113,12 @@ class Learned:
 
     @cached_property
     def graph(self) -> nx.DiGraph:
-        """The structure; after a search by tests one of the class that it found.
+        """The learned DAG; after a search by tests, one member of the equivalence class.
 
         Raises
         ------
         ModelError
-            What tests found is no class of acyclic graphs; after ``fci`` it never is.
+            The tests' result is not an equivalence class of DAGs; after ``fci`` it never is.
         """
         if isinstance(self.found, searches.Found):
             return self.found.graph
@@ -132,7 +132,7 @@ class Learned:
 
     @cached_property
     def pattern(self) -> PartialGraph:
-        """The class: ``a → b`` where all its members agree, ``a — b`` where the data say nothing of the direction."""
+        """The equivalence class: ``a → b`` if all members agree, ``a — b`` if the direction is not identified."""
         if isinstance(self.found, Result):
             return self.found.graph
 
@@ -149,7 +149,7 @@ class Learned:
 
     @property
     def separators(self) -> Mapping[frozenset[str], Removal]:
-        """Of a search by tests: for each pair that is not joined, the variables given which it was held independent.
+        """For each pair without an edge, the conditioning set given which a test found it independent.
 
         Raises
         ------
@@ -164,10 +164,10 @@ class Learned:
         return {frozenset(removal.pair): removal for removal in self.found.trace}
 
     def plot(self) -> Any:
-        """Draw the class of graphs that was learned, as a matplotlib figure.
+        """Draw the learned equivalence class, as a matplotlib figure.
 
-        Arrows have the same direction in every graph of the class, lines have not; after ``fci`` a circle at an end
-        says that it may be a tail or an arrowhead, and an edge with two arrowheads that something hidden is above both.
+        An arrow has the same direction in every graph of the class, a line does not. After ``fci``, a circle at an end
+        stands for a tail or an arrowhead, and an edge with two arrowheads for a hidden common cause.
         """
         return pattern(self.pattern)
 
@@ -177,12 +177,12 @@ class Learned:
         return tuple(sorted(self.pattern.directed))
 
     def network(self, *, equivalent_sample_size: float = _SAMPLE) -> Network:
-        """The network with tables at their posterior means (continuous variables: least squares).
+        """The network with tables at their posterior means, and least-squares fits for continuous variables.
 
         Parameters
         ----------
         equivalent_sample_size
-            Weight of the uniform prior of each table.
+            Equivalent sample size of the uniform prior of each table.
         """
         from bayeslab.latents.networks import learning, mixed_learning
 
@@ -208,12 +208,12 @@ class Learned:
         return Network(mixed_learning.maximum_likelihood(blank, codes, values))
 
     def bootstrap(self, samples: int = 200, *, seed: int = 0) -> EdgeConfidence:
-        """How often each edge comes back when it is learned again from samples of the rows.
+        """Edge frequencies when the structure is learned again from bootstrap samples of the rows.
 
         Raises
         ------
         OptionError
-            The search is not by score on complete rows in memory.
+            The search was not by score, or its rows are incomplete or not in memory.
         """
 
         if self.again is None or self.method not in BY_SCORE:
@@ -242,7 +242,7 @@ class Learned:
 def _tables_elsewhere(
     observations: Observations, parents: Mapping[str, tuple[str, ...]], prior: Mapping[str, Any]
 ) -> DiscreteNetwork:
-    """Posterior means of tables whose rows are counted where they lie."""
+    """Posterior means of tables, from counts made outside memory (DuckDB)."""
     number, rows = {v: k for k, v in enumerate(observations.names)}, observations.elsewhere
     assert rows is not None
     tables = {}
@@ -266,43 +266,45 @@ def learn(
     score_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Learned:
-    """Search for one good structure.
+    """Search for one structure of high score, or test for one.
 
     Parameters
     ----------
     data
-        A dataframe, a mapping of columns, or the path of a table. Without missing cells, but for ``structural_em``.
-        Or a model, or the path of a model file, of family bayes_net with an unknown structure: what it says of the
-        data, the score, constraints, the search and hidden variables is the default of what is not given here.
+        A dataframe, a mapping of columns, or the path of a table, without missing cells except for ``structural_em``.
+        Or a model of the family bayes_net with an unknown structure, or the path of its file: its data, score,
+        constraints, search and hidden variables are then the defaults of the arguments.
     method
-        Default: the best that takes seconds, ``exact`` up to 12 variables, ``order_search`` while its table of parent
-        sets is small, else ``tabu``. For the highest score: ``order_search``, ``tabu``, ``hill_climbing``,
-        ``annealing``, ``greedy_parents``, ``ges`` (over classes), ``mmhc`` (among neighbours that tests find),
-        ``chow_liu`` (trees), ``tan`` (trees of attributes below ``target``); certified, for small nets, ``exact`` and
-        ``a_star``. By tests of independence: ``pc``, and ``fci`` where variables may be hidden. ``structural_em`` takes
-        missing cells, and hidden variables (``hidden={"h": 3}``, or up to so many to ``invent``).
+        Searches by score: ``order_search``, ``tabu``, ``hill_climbing``, ``annealing``, ``greedy_parents``, ``ges``
+        (over equivalence classes), ``mmhc`` (among neighbours found by tests), ``chow_liu`` (trees), ``tan`` (trees of
+        attributes below ``target``); with a certified optimum, for small nets, ``exact`` and ``a_star``. Tests of
+        independence: ``pc``, and ``fci`` if variables may be hidden. ``structural_em`` accepts missing cells and hidden
+        variables (``hidden={"h": 3}``; ``invent`` is the most that it may add). Default: the best search that takes
+        seconds, which is ``exact`` up to 12 variables, ``order_search`` if its table of parent sets is small, else
+        ``tabu``.
     score
-        Of states: ``bdeu``, ``bds``, ``k2``, ``bic``, ``aic``, ``mdl``, ``log_likelihood``, ``noisy_or_bic``; of
-        numbers: ``bge``, ``gaussian_bic``; of both: ``mixed_bic``. Left out: ``bdeu`` if all columns hold states, words
-        or whole numbers of at most 20 different values; ``bge`` if all hold numbers; else ``mixed_bic``.
+        For states: ``bdeu``, ``bds``, ``k2``, ``bic``, ``aic``, ``mdl``, ``log_likelihood``, ``noisy_or_bic``; for
+        numbers: ``bge``, ``gaussian_bic``; for both: ``mixed_bic``. Default: ``bdeu`` if all columns hold states
+        (words, or whole numbers of at most 20 distinct values), ``bge`` if all hold numbers, else ``mixed_bic``.
     required, forbidden : iterables of edges, ``"from -> to"`` or pairs
     tiers : groups of variables, earliest first
-        No edge leads back.
+        No edge leads to an earlier tier.
     max_parents
     candidates
-        Possible parents of each variable: so many of those that raise its score most alone, or these.
+        Candidate parents of each variable: their number, in which case those that raise its score most as single
+        parents are taken, or their names by variable.
     seed
-        Of searches that draw random numbers.
+        Seed of searches that draw random numbers.
     score_options
-        Such as ``{"equivalent_sample_size": 10}``.
+        Options of the score, such as ``{"equivalent_sample_size": 10}``.
     **options
-        Of the search, such as ``alpha`` of tests or ``restarts`` of ``hill_climbing``. Searches by score take a
-        ``prior`` over structures: ``"uniform"``, ``"sparse"``, or ``{"a -> b": 0.9, "default": 0.2}``.
+        Options of the search, such as ``alpha`` of tests or ``restarts`` of ``hill_climbing``. Searches by score have
+        the option ``prior``, over structures: ``"uniform"``, ``"sparse"``, or ``{"a -> b": 0.9, "default": 0.2}``.
 
     Raises
     ------
     DataError, ModelError, OptionError, EngineRefusal
-        Missing cells, constraints that contradict each other, unknown words, a search that would take too much.
+        Cells are missing, constraints contradict each other, a name is unknown, or the search would be too costly.
     """
     required, forbidden = ([edges] if isinstance(edges, str) else list(edges) for edges in (required, forbidden))
     tiers = list(tiers)
@@ -358,7 +360,7 @@ def learn(
 def local_score(
     table: Any, word: str, score_options: Mapping[str, Any] | None = None
 ) -> tuple[Observations, scores.LocalScore]:
-    """Rows as a score reads them, and the score of families on them."""
+    """The observations as a score reads them, and the score of variables given their parents on them."""
     kind = {"bge": "continuous", "gaussian_bic": "continuous", "mixed_bic": "mixed"}.get(word, "discrete")
     given = dict(score_options or {})
     if "states" not in given:
@@ -366,13 +368,13 @@ def local_score(
         return rows, scores.load(word, rows, **given)
     local = scores.load(word, table, **given)
     with warnings.catch_warnings():
-        # The score has read the same columns, and warned of what is odd about them.
+        # The score has already read the same columns and given their warnings.
         warnings.simplefilter("ignore", UserWarning)
         return Observations.of(table, kind=kind), local  # type: ignore[arg-type]
 
 
 def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
-    """One structure of a model whose structure is unknown."""
+    """Learn a structure with the settings of a model whose structure is unknown."""
     read = Source(source)
     with read.located():
         spec: Any = read.model.model
@@ -414,17 +416,17 @@ def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
 
 
 def read_rows(data: Any, states: Mapping[str, Iterable[Any]] | None = None) -> Any:
-    """Rows of a dataframe, a mapping of columns, or the path of a table, each column with one value a row.
+    """Read rows from a dataframe, a mapping of columns, or the path of a table, one value per row and column.
 
-    Cells are read alike from all of these: words without the spaces around them, `NA` and its like as missing unless it
-    is one of the ``states`` of the column.
+    Cells are read alike from all sources: words are stripped of surrounding spaces, and ``NA`` and similar words are
+    missing unless they are among the ``states`` of the column.
     """
     if isinstance(data, Observations | Incomplete):
         return data
     source = DataSource()
     levels = words_of({name: tuple(map(str, words)) for name, words in (states or {}).items()})
     if is_frame(data):
-        # A dataframe knows the different words of its columns already.
+        # A dataframe already has the distinct words of its columns.
         columns = columns_of(data)
         quick = all(
             isinstance(c, CodedColumn) or (isinstance(c, np.ndarray) and c.dtype.kind in "iuf")
@@ -444,7 +446,7 @@ def read_rows(data: Any, states: Mapping[str, Iterable[Any]] | None = None) -> A
 
 
 def refuse_slips(table: Any, known: Container[str]) -> None:
-    """Refuse columns of numbers among which a word has strayed, but for those whose states are known."""
+    """Refuse columns of numbers that contain a stray word, unless the states of the column are known."""
 
     if isinstance(table, Observations | Incomplete):
         return
@@ -465,7 +467,7 @@ def _completed(
     seed: int,
     given: Mapping[str, Any],
 ) -> Learned:
-    """Structural EM; its expected counts stand for the rows in what follows."""
+    """Run structural EM; its expected counts replace the rows in the result."""
     from bayeslab.structure.searches import structural_em
 
     if isinstance(given["candidates"], int):
@@ -490,7 +492,7 @@ def _completed(
 
 
 def suited_score(table: Any, stated: Container[str] = ()) -> str:
-    """A score that suits the columns, those whose states are given among them."""
+    """The default score for the columns; ``stated`` are columns whose states are given."""
     if isinstance(table, Observations):
         continuous = table.continuous
         return "bdeu" if not continuous.any() else "bge" if continuous.all() else "mixed_bic"
@@ -501,7 +503,7 @@ def suited_score(table: Any, stated: Container[str] = ()) -> str:
 
 
 def _as_column(name: str, column: Any) -> Column | None:
-    """A column of numbers; None for one of text."""
+    """The column if it holds numbers; None if it holds text."""
     if isinstance(column, CodedColumn):
         return None
     if not isinstance(column, Column):
@@ -513,7 +515,7 @@ def _as_column(name: str, column: Any) -> Column | None:
 def _suited(
     local: scores.LocalScore, limits: Constraints, observations: Observations, options: Mapping[str, Any]
 ) -> str:
-    """The search that finds the best graph in a few seconds and knows the options."""
+    """The default search: the best that takes a few seconds and has the given options."""
 
     n = len(local.names)
     candidates = [("exact", n - 1)] if n <= _CERTIFIED else []
@@ -531,7 +533,7 @@ def _suited(
 def _narrowed(
     local: scores.LocalScore, limits: Constraints, candidates: int | Mapping[str, Sequence[str]]
 ) -> Constraints:
-    """Constraints with possible parents."""
+    """The constraints with candidate parents added."""
     if not isinstance(candidates, Mapping):
         if not isinstance(candidates, int) or isinstance(candidates, bool) or candidates < 0:
             raise OptionError(
@@ -545,7 +547,7 @@ def _narrowed(
 
 
 def _arguments(method: str, search: Any, options: Mapping[str, Any], limits: Constraints) -> dict[str, Any]:
-    """Options and constraints of a search."""
+    """The keyword arguments of a search, from its options and the constraints."""
     known = inspect.signature(search).parameters
     offered = [word for word in known if word not in _OWN]
     for word, value in options.items():
@@ -581,16 +583,16 @@ def _remark(method: str, arguments: Mapping[str, Any], names: Sequence[str], res
 
 
 def comparison(results: Sequence[Learned], truth: nx.DiGraph | None = None) -> pd.DataFrame:
-    """Results side by side, one row each, the best score first.
+    """Compare results in a table with one row each, best score first.
 
     Parameters
     ----------
     results
-        Of the same data and score.
+        Results for the same data and score.
     truth
-        Adds what is right: ``precision`` and ``recall`` of edges without direction, the same of compelled arrows
-        (``arrow_precision``, ``arrow_recall``), and structural Hamming distances, ``shd`` of graphs, ``shd_class`` of
-        the equivalence classes. Without a graph (``fci``) only what can be said.
+        The true graph. Adds columns: ``precision`` and ``recall`` of edges regardless of direction, the same for
+        compelled arrows (``arrow_precision``, ``arrow_recall``), and structural Hamming distances, of the graphs
+        (``shd``) and of the equivalence classes (``shd_class``). For ``fci``, columns that need a DAG are missing.
     """
 
     import pandas as pd
@@ -609,6 +611,6 @@ def comparison(results: Sequence[Learned], truth: nx.DiGraph | None = None) -> p
             row |= {"shd": None if graph is None else hamming_distance(graph, truth), "shd_class": right.distance}
         rows.append(row)
     frame = pd.DataFrame(rows)
-    if truth is not None:  # whole numbers stay whole beside what fci does not have
+    if truth is not None:  # integer columns stay integers although fci has missing values
         frame["shd"] = pd.Series([row["shd"] for row in rows], dtype=object)
     return frame.sort_values("score", ascending=False, kind="stable", ignore_index=True)

@@ -1,4 +1,4 @@
-"""What learners warn of while they are trained: collected, and said in one line."""
+"""Collect the warnings of learners during training and summarise them in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["convergence_warnings", "summary"]
 
 @contextmanager
 def convergence_warnings() -> Iterator[list[str]]:
-    """Texts of all ConvergenceWarnings given inside; other warnings go on as they were."""
+    """A context that collects the texts of ConvergenceWarnings; other warnings are passed on."""
     from sklearn.exceptions import ConvergenceWarning
 
     texts: list[str] = []
@@ -22,14 +22,14 @@ def convergence_warnings() -> Iterator[list[str]]:
         yield texts
     for one in caught:
         if issubclass(one.category, ConvergenceWarning):
-            # scikit-learn goes on with what to read.
+            # scikit-learn's message continues with links.
             texts.append(shorten(str(one.message), 200, placeholder=" ..."))
         else:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 def summary(texts: list[str], prefix: str = "") -> str:
-    """One line of several texts; of more than one how many there are, and the commonest."""
+    """Summarise texts in one line: a single text itself; otherwise their number and the most common one."""
     commonest, _ = Counter(texts).most_common(1)[0]
     if len(texts) == 1:
         return commonest
