@@ -1,1 +1,1 @@
-"""What a fit says: the verdict, the summary, predictions and their rendering."""
+"""The results of a fit: the verdict, the summary, predictions and their rendering."""

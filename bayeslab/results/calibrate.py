@@ -1,13 +1,12 @@
 """Simulation-based calibration: does inference recover the parameters of simulated data?
 
-Draw parameters from the prior, data given these parameters, and fit the data. Averaged over many
-such replications the posterior is the prior; so among thinned posterior draws the true value takes
-every rank equally often, whatever the model [1]_. Ranks that are not uniform show how the
-computation errs: a ∪ says that posteriors are too narrow, a ∩ too wide, a slope that they are
+Each replication draws parameters from the prior, simulates data given these parameters, and fits the
+data. Averaged over replications the posterior is the prior, so the rank of the true value among
+thinned posterior draws is uniform, whatever the model [1]_. The shape of non-uniform ranks shows the
+error of the computation: ∪ means that posteriors are too narrow, ∩ too wide, a slope that they are
 shifted.
 
-The verdict tests the empirical distribution function of the ranks against bands that hold at all
-points at once [2]_.
+The verdict tests the empirical distribution function of the ranks against simultaneous bands [2]_.
 
 References
 ----------
@@ -61,9 +60,9 @@ Array = NDArray[np.float64]
 
 # Ranks 0 to 99: a hundred levels can be split into 2, 4, 5, 10, 20, 25 or 50 bins of equal size.
 N_RANKED = 99
-# Replications; each has a file.
+# Largest number of replications; each has a file.
 _MOST = 1_000_000
-# The chance that a right computation is called wrong, over all quantities together.
+# Probability that a correct computation is rejected, over all quantities together.
 WARN, FAIL = 0.05, 0.01
 
 
@@ -71,7 +70,7 @@ WARN, FAIL = 0.05, 0.01
 
 
 def rank_of(truth: Array, draws: Array, rng: np.random.Generator) -> NDArray[np.int64]:
-    """How many draws lie below the true value, ties broken at random.
+    """The rank of the true value: the number of draws below it, ties broken at random.
 
     Parameters
     ----------
@@ -86,18 +85,18 @@ def rank_of(truth: Array, draws: Array, rng: np.random.Generator) -> NDArray[np.
 
 @dataclass(frozen=True, slots=True)
 class UniformBands:
-    """Bands that hold the cumulated counts of uniform ranks at all points at once.
+    """Simultaneous bands for the cumulative counts of uniform ranks.
 
     Attributes
     ----------
     n : int
         Number of ranks.
     points : ndarray
-        Shares of ranks expected up to each level.
+        Expected cumulative share of ranks at each level.
     lower, upper : ndarray
-        Cumulated counts inside the bands.
+        Lower and upper cumulative counts of the bands.
     null : ndarray
-        Sorted statistic of simulated uniform ranks: the smallest pointwise tail probability.
+        Sorted test statistics of simulated uniform ranks: the smallest pointwise tail probability of each.
     """
 
     n: int
@@ -108,7 +107,7 @@ class UniformBands:
     _tails: Array
 
     def p_value(self, ranks: NDArray[np.int64]) -> float:
-        """How often uniform ranks stray at least as far somewhere."""
+        """Probability that uniform ranks have a pointwise deviation at least as extreme as these ranks."""
         counts = np.bincount(ranks, minlength=len(self.points) + 1).cumsum()[:-1]
         statistic = self._tails[counts, np.arange(len(self.points))].min()
         return float((1 + np.searchsorted(self.null, statistic * (1 + 1e-12), side="right")) / (1 + len(self.null)))
@@ -119,8 +118,8 @@ def uniform_bands(
 ) -> UniformBands:
     """Simultaneous bands for n ranks that are uniform on 0 … n_levels − 1, by simulation ([2]_, section 2.1).
 
-    At each point the number of ranks up to it is binomial; the level of the pointwise intervals is
-    lowered until all of them hold together with the probability wanted.
+    The cumulative count at each point is binomial. The tail probability of the pointwise intervals is lowered
+    until they hold simultaneously with the given probability.
     """
     from scipy.stats import binom
 
@@ -139,7 +138,7 @@ def uniform_bands(
 
 
 def chi_square(ranks: NDArray[np.int64], n_levels: int) -> float:
-    """p-value of the χ² test that ranks are uniform, in equal bins that expect at least five."""
+    """p-value of the χ² test that ranks are uniform, in equal bins with an expected count of at least five."""
     from scipy.stats import chisquare
 
     wanted = max(2, min(20, len(ranks) // 5))
@@ -176,7 +175,7 @@ class _Memory:
 
 @dataclass(frozen=True)
 class _Task:
-    """What every replication shares."""
+    """The settings shared by all replications."""
 
     model: Model
     dataset: Dataset
@@ -220,11 +219,11 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
 
 
 def _refuse_renamed(posterior: Posterior, verdict: Verdict) -> None:
-    """States that trade places get names after sampling, by the draws alone: the true states have no such names."""
+    """Refuse relabelled states: labels assigned from the draws do not identify the true states."""
     renamed = next((finding for finding in verdict.findings if finding.check == "relabelled"), None)
     if renamed is None:
         return
-    # Draws from the prior obey a rule too; quantities without an order are not ranked.
+    # A numbering rule applies to prior draws too; quantities of unordered states are not ranked.
     if not posterior.numbering_rule() and not posterior.network().graph.get("unordered"):
         raise OptionError(
             f"calibration ranks true values among draws, and the states of {renamed.where} can trade places: the draws"
@@ -237,14 +236,14 @@ def _refuse_renamed(posterior: Posterior, verdict: Verdict) -> None:
 def _bound(model: Model, dataset: Dataset, columns: Mapping[str, Column], memory: Any) -> Data:
     simulated = Dataset(dict(dataset.columns) | dict(columns), dataset.rows, dataset.levels)
     data = bind(model, simulated, model.factors(), memory)
-    # Priors scaled to the data stay those that the parameters were drawn from.
+    # Priors scaled to the data stay the priors from which the parameters were drawn.
     data.origin = bind(model, dataset, model.factors(), memory)
     data.replicate = True
     return data
 
 
 def _simulated(drawn: Any, number: int, data: Data) -> dict[str, Column]:
-    """One prior draw of the observed nodes as columns, with the gaps and the words of the data."""
+    """One prior draw of the observed nodes as columns, with the missing cells and levels of the data."""
     out = {}
     for name, variable in drawn.data_vars.items():
         one = variable.isel(chain=0, draw=number)
@@ -281,26 +280,25 @@ def calibrate(
 ) -> Calibration:
     """Simulation-based calibration of a model with an engine.
 
-    Each finished replication is kept; the same call with the same seed goes on where it was killed,
-    and with a larger ``n`` adds to what is there. A replication depends on the seed and its number
-    only.
+    Each finished replication is stored: after an interruption the same call with the same seed continues,
+    and with a larger ``n`` it adds replications. A replication depends only on the seed and its number.
 
     Parameters
     ----------
     model
         A model or the path of a model file. All priors must be proper.
     n
-        Number of replications: 100 show gross errors, 1000 small ones.
+        Number of replications: 100 detect large errors, 1000 small ones.
     data
-        Predictors, and the number of rows; outcomes in it are replaced by simulated ones. None: the
-        data the model file names.
+        Data with the predictors and the number of rows; simulated outcomes replace the outcomes in
+        it. None: the data the model file names.
     method, **options
-        As in :func:`bayeslab.fit`. Some 400 effective draws a fit are enough.
+        As in :func:`bayeslab.fit`. About 400 effective draws per fit are enough.
     jobs
-        Replications at a time, in processes of their own; None: as many as there are cores, and one
-        for the engine ``exact``.
+        Number of replications run in parallel processes; None: the number of cores, or one for the
+        engine ``exact``.
     runs
-        Where the folder ``<name>-calibration`` is made; None keeps replications in memory only.
+        Folder in which the folder ``<name>-calibration`` is created; None keeps replications in memory only.
     progress
         Report progress.
 
@@ -336,7 +334,7 @@ def calibrated(
     view: Progress,
     options: Mapping[str, Any],
 ) -> Calibration:
-    """Simulate from one model and fit another; for a calibration they are the same."""
+    """Simulate from one model and fit another; in a calibration the two are the same."""
     view.note(f"drawing {n} times from the prior")
     groups = prior_groups(posterior_of(simulated, data), n, seed)
     observed = set(data.dataset.columns) | set(groups["prior_predictive"].data_vars)
@@ -386,7 +384,7 @@ def calibrated(
 
 
 def _ranked(posterior: Posterior, prior: Any) -> tuple[str, ...]:
-    """The parameters: what is drawn from the prior, or made of the inner workings that names with ``_`` are."""
+    """Names of the parameters to rank: random nodes, and nodes computed from internal ones (named with ``_``)."""
     network = posterior.network()
     kinds = dict(network.nodes(data="kind"))
     inner = {name for name, is_inner in network.nodes(data="inner") if is_inner}
@@ -405,7 +403,7 @@ def _ranked(posterior: Posterior, prior: Any) -> tuple[str, ...]:
 def _each(
     task: _Task, work: Iterator[tuple[int, Any, Array]], jobs: int
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-    """Replications as they finish."""
+    """Yield replications as they finish."""
     if jobs == 1:
         for number, columns, truth in work:
             yield number, _replicate(task, number, columns, truth)
@@ -414,7 +412,7 @@ def _each(
 
     advice = "what is finished is kept: run it again with the same seed, with fewer jobs"
     with warnings.catch_warnings(), unbroken(advice):
-        # A worker that was idle for long, or grew, is replaced; that is no concern of the user's.
+        # Loky replaces workers that were idle for long or grew in memory; the user need not know.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
         yield from Parallel(
             n_jobs=jobs, backend="loky", return_as="generator_unordered", initializer=follow, initargs=(os.getpid(),)
@@ -432,15 +430,15 @@ class Calibration:
     Attributes
     ----------
     name : str
-        The model's.
+        The model's name.
     reason : str
-        The engine, and why.
+        The engine and why it was chosen.
     quantities : tuple of str
         Such as ``sigma`` or ``a[AITKIN]``.
     ranks : ndarray of int
         Shape (replication, quantity), 0 to 99; −1 where a fit failed.
     ess : ndarray
-        Effective draws behind each rank.
+        Effective sample size behind each rank.
     statuses : tuple of str
         The verdict of each fit, or its error.
     seed : int
@@ -458,7 +456,7 @@ class Calibration:
 
     @property
     def n_levels(self) -> int:
-        """Number of values a rank can have."""
+        """Number of possible ranks."""
         return N_RANKED + 1
 
     @cached_property
@@ -468,7 +466,7 @@ class Calibration:
 
     @cached_property
     def bands(self) -> UniformBands | None:
-        """Bands for the ranks of one quantity; None with fewer than ten replications."""
+        """Simultaneous bands for the ranks of one quantity; None with fewer than ten replications."""
         if len(self.valid) < 10:
             return None
         simulations = min(max(5000, 400 * len(self.quantities)), 40_000)
@@ -476,10 +474,10 @@ class Calibration:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row a quantity.
+        """Test results, one row per quantity.
 
-        Columns: ``p_ecdf`` and ``p_chi2`` (p-values of uniform ranks), ``mean_rank`` (0.5 if right),
-        ``sd_rank`` (0.289 if right) and ``ess_min``.
+        Columns: ``p_ecdf`` and ``p_chi2`` (p-values of uniform ranks), ``mean_rank`` (0.5 if uniform),
+        ``sd_rank`` (0.289 if uniform) and ``ess_min``.
         """
         import pandas as pd
 
@@ -499,14 +497,14 @@ class Calibration:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Whether ranks are uniform; one finding a quantity that is not, the worst first."""
+        """Whether ranks are uniform, with one finding per quantity that is not, worst first."""
         return Verdict((*self._fit_findings(), *self._rank_findings()))
 
     def _rank_findings(self) -> list[Finding]:
         if self.bands is None:
             text = f"only {len(self.valid)} replications could be fitted"
             return [Finding("fail", "ranks", "", len(self.valid), text, "see what stopped the others")]
-        # Every quantity is one more chance to err (Bonferroni).
+        # Bonferroni correction over the quantities.
         adjusted = np.minimum(self.table["p_ecdf"].to_numpy() * len(self.quantities), 1.0)
         out = []
         for q in np.argsort(adjusted, kind="stable"):
@@ -524,9 +522,9 @@ class Calibration:
         return out
 
     def _shape(self, q: int) -> str:
-        """What the ranks say about the posteriors, from the larger of two departures."""
+        """The error of the posteriors that the ranks suggest, by the larger of two deviations from uniformity."""
         row, n = self.table.iloc[q], len(self.valid)
-        # Of uniform numbers: sd 1/√12, and the sd of their variance is √(1/180).
+        # Uniform numbers have sd 1/√12, and √(1/180) is the sd of their squared deviations.
         shift = (row["mean_rank"] - 0.5) * np.sqrt(12 * n)
         spread = (row["sd_rank"] ** 2 - 1 / 12) * np.sqrt(180 * n)
         if abs(shift) > abs(spread):
@@ -558,7 +556,7 @@ class Calibration:
         return out
 
     def plot(self, kind: Literal["histogram", "ecdf"] = "histogram", quantities: list[str] | None = None) -> Any:
-        """Rank histograms, or ECDFs less the uniform one with their bands; a matplotlib figure."""
+        """Plot rank histograms, or differences of ECDFs from the uniform one with bands; a matplotlib figure."""
 
         if kind not in ("histogram", "ecdf"):
             raise OptionError(f"kind is histogram or ecdf, not {kind!r}", code="unknown-word")

@@ -1,15 +1,15 @@
-"""Can the draws be believed? The verdict: one finding a check, with where, how bad, and what to do.
+"""The verdict on draws: one finding per check, with the place, the severity and the advice.
 
-A sampler always returns numbers. Whether they describe the posterior shows in a few symptoms.
-Chains that started apart and did not meet disagree about the distribution (R-hat). Draws that
-resemble their predecessors carry less information than their number says (effective sample size,
-ESS). Hamiltonian Monte Carlo has symptoms of its own: trajectories that diverge where the density
-bends too sharply for the step size, tails in which steps are refused (:mod:`bayeslab.results.tails`),
-energies that change too slowly to reach the tails (E-BFMI), and trajectories cut off at the largest
-tree depth. None of these proves the draws right; each can show them wrong.
+A sampler always returns numbers; a few symptoms show when they do not describe the posterior. Chains
+that have not mixed disagree about the distribution (R-hat). Autocorrelated draws carry less
+information than their number suggests (effective sample size, ESS). Hamiltonian Monte Carlo has
+further symptoms: divergences where the curvature of the density is too large for the step size,
+tails in which steps are rejected (:mod:`bayeslab.results.tails`), energies that change too slowly
+to reach the tails (E-BFMI), and trajectories cut off at the maximum tree depth. These checks can
+show that draws are wrong, never that they are right.
 
-Judged are the free parameters and what was written to be read. What the model computes on the way, such as the mean of
-each of a thousand rows, follows from the parameters; the worst of a thousand honest R-hats is no news of the chains.
+The checks cover the free parameters and the quantities that the user named. Intermediate quantities, such as the means
+of a thousand rows, follow from the parameters; the largest of a thousand sound R-hats says nothing about the chains.
 
 References
 ----------
@@ -67,30 +67,30 @@ __all__ = [
     "warm_up_too_short",
 ]
 
-# [1], section 4.1: use the draws only if R-hat < 1.01. 1.05 is ours: between that and the 1.1 of
+# [1], section 4.1: use the draws only if R-hat < 1.01. Our 1.05 lies between that and the 1.1 of
 # Gelman and Rubin (1992), which [1] shows to be too lax.
 R_HAT_WARN, R_HAT_FAIL = 1.01, 1.05
 # [1], section 4.1: 50 for each half of a chain, so that R-hat and the ESS can themselves be trusted.
-# A quarter of that leaves four chains with a Monte Carlo error of a tenth of the posterior's sd.
+# With a quarter of that, four chains have a Monte Carlo error of a tenth of the posterior sd.
 ESS_WARN, ESS_FAIL = 100, 25  # for each chain
-# A divergence ends a trajectory early and leaves the posterior invariant; what it can do is keep chains out of a region
-# [3, section 6.2], so what counts is where they are. Up to the first share they are too few to keep chains out of
-# anything, and above the second the integrator does not follow the density (both ours).
+# A divergence ends a trajectory early, which leaves the posterior invariant but can keep chains out of a region
+# [3, section 6.2], so the place of divergences matters. Up to the first share they are too few to do so; above the
+# second the integrator does not follow the density (both thresholds are ours).
 DIVERGENT_WARN, DIVERGENT_FAIL = 0.001, 0.1
-# An acceptance in a tail, as a share of that of all steps, and a worth of its draws, as a share of all draws, below
-# which the tail is as good as closed (ours).
+# A tail counts as closed if its acceptance rate is below the first share of the overall rate and its effective sample
+# size below the second share of the number of draws (ours).
 CLOSED, CLOSED_WORTH = 0.3, 0.1
 # [3], section 6.1: below 0.3 is trouble. RStan, following [2], called it at 0.2.
 E_BFMI_WARN, E_BFMI_FAIL = 0.3, 0.2
 # [4], section 3.1: good below 0.5, usable (after reweighting) below 0.7.
 PARETO_WARN, PARETO_FAIL = 0.5, 0.7
-# k is the shape of the weights' tail, whatever its size: of weights that hardly differ it says nothing (ours).
+# k describes the shape of the weights' tail, not its size, so it is meaningless for nearly equal weights (ours).
 _ALIKE = 0.99
 # Cut-off trajectories cost time, not correctness; a few during a run are harmless (ours).
 SATURATED_WARN = 0.01
-# Dual averaging ends within a few hundredths of its target; farther off, tuning was too short (ours).
+# Dual averaging ends within a few hundredths of its target; a larger gap means that warm-up was too short (ours).
 ACCEPTANCE_GAP = 0.2
-# R-hat above which chains are apart, not just slow (Gelman and Rubin 1992).
+# R-hat above which chains are in different regions, not just slow (Gelman and Rubin 1992).
 APART = 1.1
 
 MIN_DRAWS = 4  # halves of two draws
@@ -98,16 +98,16 @@ MIN_DRAWS = 4  # halves of two draws
 
 @dataclass(frozen=True)
 class Remedies:
-    """What can be changed about a model, for advice that is about this one.
+    """Possible changes to the model, for advice that fits it.
 
     Parameters
     ----------
     rewritable
-        Whether its nodes are written by the user, who can write them otherwise.
+        Whether the user wrote the nodes and so can rewrite them.
     centred
-        Nodes whose scale is unknown too, so that they would better be that scale times a standard normal.
+        Nodes with a centred parametrisation and an unknown scale, for which a non-centred one is better.
     tempered
-        Whether method smc, whose draws come from all modes by their mass, can take the model instead.
+        Whether the method smc, which draws from all modes in proportion to their mass, can fit the model.
     """
 
     rewritable: bool = True
@@ -115,12 +115,12 @@ class Remedies:
     tempered: bool = False
 
     def __call__(self, *others: str) -> str:
-        """These remedies, those of hierarchies among them if there are any; one line."""
+        """The given remedies in one line, with the remedy for hierarchies if one applies."""
         return ", or ".join(filter(None, (self.hierarchy, *others)))
 
     @property
     def hierarchy(self) -> str:
-        """How to write a hierarchy that is centred; empty where none is."""
+        """Advice to use a non-centred parametrisation; empty if no node is centred."""
         if not self.centred:
             return ""
         first, more = self.centred[0], len(self.centred) - 1
@@ -129,7 +129,7 @@ class Remedies:
 
     @property
     def otherwise(self) -> str:
-        """How to make a posterior easier to walk through."""
+        """Advice for a posterior geometry that is easier to sample."""
         return "reparametrise, or give tighter priors" if self.rewritable else "give tighter priors"
 
 
@@ -151,19 +151,18 @@ def judge_mcmc(
         With the group ``posterior`` (dimensions ``chain``, ``draw``, ...) and, where the sampler has
         them, the statistics ``diverging``, ``energy``, ``tree_depth``, ``reached_max_treedepth``,
         ``acceptance_rate`` and ``lp`` in ``sample_stats``. Checks without their statistic are left out.
-        ``unconstrained_posterior``, if there, are the coordinates in which tails and first draws are looked at.
+        ``unconstrained_posterior``, if present, has the coordinates for the checks of tails and first draws.
     max_treedepth, target_accept
         The sampler's settings.
     notes
-        Findings of others to append, such as that the run was interrupted.
+        Further findings to append, such as that the run was interrupted.
     rejects
-        Whether steps are proposals that may be rejected, so that chains in which nothing varies are stuck; draws from
-        conditional distributions are then as they should be, if all chains agree.
+        Whether the sampler can reject proposals. If so, a chain in which nothing varies is stuck; if not (Gibbs), it
+        is sound as long as all chains agree.
     aside
-        Variables of the posterior that follow from the others and are on the way to the data: their R-hat and ESS are
-        not judged.
+        Intermediate variables, computed from the others: their R-hat and ESS are not checked.
     remedies
-        What can be changed about the model.
+        Possible changes to the model, for the advice.
     """
     posterior = blocks(data_tree["posterior"].to_dataset())
     variables = [block for block in posterior if block.name not in aside] or posterior
@@ -184,7 +183,7 @@ def judge_mcmc(
 
 
 def steps_too_long(coordinates: Sequence[Block], stats: Mapping[str, NDArray[Any]]) -> str | None:
-    """Why draws should be drawn again with shorter steps; None where there is no reason.
+    """The reason to sample again with shorter steps; None if there is none.
 
     Parameters
     ----------
@@ -198,7 +197,7 @@ def steps_too_long(coordinates: Sequence[Block], stats: Mapping[str, NDArray[Any
 
 
 def warm_up_too_short(coordinates: Sequence[Block]) -> str | None:
-    """Why draws should be drawn again after a longer warm-up; None where there is no reason.
+    """The reason to sample again with a longer warm-up; None if there is none.
 
     Parameters
     ----------
@@ -212,16 +211,16 @@ def warm_up_too_short(coordinates: Sequence[Block]) -> str | None:
 def point_verdict(
     converged: bool, gradient_norm: float, message: str = "", restarts_agree: bool | None = None
 ) -> Verdict:
-    """The verdict on a single best point (MAP).
+    """The verdict on a posterior mode (MAP).
 
     Parameters
     ----------
     converged, message
-        What the optimiser says about itself.
+        The optimiser's convergence flag and message.
     gradient_norm
         Norm of the gradient of the log density at the point.
     restarts_agree
-        Whether optimisations from other starting points ended at the same point; None if there were none.
+        Whether optimisations from other start values ended at the same point; None if there were none.
     """
     explanation = f"; the optimiser says: {message}" if message else ""
     if converged and math.isfinite(gradient_norm):
@@ -258,13 +257,13 @@ def judge_approximation(
         Log density of the posterior (up to a constant) minus that of the approximation, at draws of
         the approximation.
     resampled
-        Whether the draws reported were chosen from these by their importance weights.
+        Whether the reported draws were resampled from these by their importance weights.
     log_evidence
-        The approximation's value of it: worth as much as the approximation.
+        The approximation's estimate of the log evidence, as reliable as the approximation.
     notes
-        Findings of others to append, such as whether the optimiser converged.
+        Further findings to append, such as whether the optimiser converged.
     advice
-        What to do where the approximation misses part of the posterior.
+        Advice for an approximation that misses part of the posterior.
     """
     log_weights, k = pareto_smoothed(log_ratios)
     size = 1 / float((np.exp(log_weights) ** 2).sum())
@@ -337,13 +336,13 @@ def _convergence_findings(
             yield _motionless(len(chains), rejects)
         return
     yield from _movement(diagnostics, chains)
-    # Of an odd number of draws only the middle one differs, which is in neither half.
+    # With an odd number of draws, the middle one is in neither half; only it differs.
     if np.isnan(diagnostics.r_hat).all():
         text = "no quantity varies within halves of chains: there is no R-hat"
         yield Finding("warn", "R-hat", "", None, text, "run longer (tune and draws)")
         return
     yield _r_hat_finding(diagnostics, label, remedies)
-    longer = bool(np.nanmax(diagnostics.r_hat) <= APART)  # more draws do not bring together chains that are apart
+    longer = bool(np.nanmax(diagnostics.r_hat) <= APART)  # more draws do not merge chains in different regions
     yield _ess_finding("bulk ESS", diagnostics.ess_bulk, label, len(chains), longer, remedies)
     yield _ess_finding("tail ESS", diagnostics.ess_tail, label, len(chains), longer, remedies)
     if diagnostics.constant.any():
@@ -353,7 +352,7 @@ def _convergence_findings(
 
 
 def _late(variables: Sequence[Block], chains: list[str]) -> Iterator[Finding]:
-    """Chains that came to the others only after the warm-up."""
+    """Findings about chains that reached the region of the others only after the warm-up."""
     runs = in_batches(variables, late)
     if not np.any(runs > 0):
         return
@@ -367,7 +366,7 @@ def _late(variables: Sequence[Block], chains: list[str]) -> Iterator[Finding]:
 
 
 class _Labels:
-    """Labels of quantities by their number in the order of the blocks; a coordinate of the sampler is *internal*."""
+    """Labels of quantities by their index in the order of the blocks; the sampler's coordinates are *internal*."""
 
     def __init__(self, variables: Sequence[Block]) -> None:
         self.variables = variables
@@ -447,7 +446,7 @@ def _r_hat_finding(diagnostics: Convergence, label: _Labels, remedies: Remedies)
 
 
 def _why_apart(numbers: NDArray[np.intp], label: _Labels, remedies: Remedies) -> tuple[str, str]:
-    """Why chains disagree: a reason to append and the advice, both empty when each chain is restless too."""
+    """Why chains disagree: the reason and the advice, both empty if single chains have not converged either."""
     draws = np.stack([_draws(*label.place(int(number))) for number in numbers])
     n_chains = draws.shape[1]
     if n_chains == 1:
@@ -509,7 +508,7 @@ def _ess_finding(check: str, values: Array, label: _Labels, n_chains: int, longe
 
 
 def _heavy(variables: Sequence[Block]) -> Iterator[Finding]:
-    """Quantities whose mean no number of draws gives."""
+    """Findings about quantities with tails too heavy for a Monte Carlo estimate of the mean."""
     shown = [block for block in variables if not block.name.startswith("_") and block.values.dtype.kind == "f"]
     if not shown:
         return
@@ -561,7 +560,7 @@ def _step_findings(
     target_accept: float | None,
     remedies: Remedies,
 ) -> Iterator[Finding]:
-    """Whether steps were short enough: divergences, and tails in which they are refused."""
+    """Findings about steps that are too long: divergences, and tails in which proposals are rejected."""
     higher = next((x for x in (0.95, 0.99) if target_accept is None or target_accept < x), None)
     mend = remedies("" if remedies.hierarchy else remedies.otherwise)
     advice = f"raise target_accept to {higher}; if that does not help, {mend}" if higher else mend
@@ -585,14 +584,14 @@ def _step_findings(
 
 
 def _tail_name(edge: Any, coordinates: Sequence[Block]) -> tuple[str, str]:
-    """The quantity of a tail on the scale of the model, and which tail; empty if there is none."""
+    """The model quantity that belongs to a tail, and which tail it is; empty if there is none."""
     if edge is None:
         return "", ""
     return _of_model(edge.number, coordinates), "largest" if edge.upper else "smallest"
 
 
 def _of_model(number: int, coordinates: Sequence[Block]) -> str:
-    """The label of a quantity of the model, from the number of its coordinate."""
+    """The label of the model quantity that belongs to a coordinate of the sampler."""
     labels = _Labels(coordinates)
     block, position = labels.place(number)
     name, kind = re.fullmatch(

@@ -1,4 +1,4 @@
-"""What a fit says about clusters: components of rows, rows that belong together, and their pictures."""
+"""Clusters of a fit: components of rows, co-clustering of rows, and plots."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["clusters", "density", "listing", "plot_clusters", "plot_trace"]
 
 PICTURES = ("components", "density", "number", "responsibilities", "together", "trace")
-# A density is drawn at so many places, averaged over so many draws.
+# Number of points at which a density is plotted, and of draws that it is averaged over.
 _PLACES, _DRAWS = 240, 200
 
 
 def clusters(fit: Fitted) -> xr.Dataset:
-    """Which component each row of the data comes from, and which rows belong together."""
+    """Component probabilities of each row, and co-clustering probabilities of pairs of rows."""
     made = fit.bound_model.clusters(posterior_values(fit), stream(fit.seed, "clusters"))
     posterior = fit.posterior.to_dataset()
     labels = fit.data.labels | {str(d): posterior[d].to_numpy() for d in posterior.dims if d in posterior.coords}
@@ -69,20 +69,20 @@ def plot_clusters(fit: Fitted, what: str, columns: list[str] | None, reference: 
 
 
 def density(fit: Fitted, data: Any = None, ci_prob: float = 0.89) -> pd.DataFrame:
-    """The posterior predictive density of new rows, each on its own.
+    """The posterior predictive density of each new row, separately.
 
     Parameters
     ----------
     data
-        New rows; None: those of the fit, of a process each given all others.
+        New rows; None: the rows of the fit (for a Dirichlet process each given all others).
     ci_prob
-        Of the interval (equal tails) of the density over posterior draws.
+        Probability of the equal-tailed interval of the density over posterior draws.
 
     Returns
     -------
     pandas.DataFrame
-        One row each: ``log_density``, the log of the density averaged over draws, which is the predictive density; and
-        the interval of the density itself.
+        One row per row of the data: ``log_density``, the log of the predictive density (the density averaged over
+        draws), and the interval of the density.
     """
     import pandas as pd
 
@@ -112,14 +112,14 @@ def _densities(fit: Fitted, data: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def listing(fit: Fitted) -> pd.DataFrame:
-    """The clusters of the point partition: rows, how sure these are to be together, and the mean of each column.
+    """The clusters of the point estimate of the partition: their rows, co-clustering probability and column means.
 
     Returns
     -------
     pandas.DataFrame
-        One row a cluster: ``rows``, ``together`` (how often two of them share a cluster, on average; NaN for a single
-        row, and where there are too many rows for a matrix of pairs), and means of numbers or the commonest
-        word of each column.
+        One row per cluster: ``rows``; ``together``, the average posterior probability that two of its rows share a
+        cluster (NaN for a single row, and if there are too many rows for a matrix of pairs); and for each column the
+        mean, or the most frequent word.
     """
     import pandas as pd
 
@@ -147,7 +147,7 @@ def listing(fit: Fitted) -> pd.DataFrame:
 
 
 def _pairs_together(together: np.ndarray) -> float:
-    """The mean over pairs of different rows: a row is always with itself, which says nothing."""
+    """The mean co-clustering probability over pairs of different rows."""
     n = len(together)
     return float((together.sum() - np.trace(together)) / (n * (n - 1))) if n > 1 else np.nan
 
@@ -161,7 +161,7 @@ def _mixture(fit: Fitted) -> Any:
 
 
 def _plot_density(fit: Fitted, columns: list[str] | None) -> Any:
-    """The predictive density over one column, with a band over draws; it is shown where a mixture has one column."""
+    """Plot the predictive density over one column with a band over draws, for a mixture of one column."""
 
     modelled = _mixture(fit).modelled
     if len(modelled) != 1 or columns not in (None, [*modelled]):
@@ -179,7 +179,7 @@ def _plot_density(fit: Fitted, columns: list[str] | None) -> Any:
     values = values[~np.isnan(values)]
     whole = bool(np.all(values == np.round(values))) and word in ("poisson", "binomial", "bernoulli")
     span = 0.08 * np.ptp(values)
-    # Times are not negative.
+    # Times cannot be negative.
     low = max(values.min() - span, 0.0) if word == "exponential" else values.min() - span
     at = np.arange(values.min(), values.max() + 1) if whole else np.linspace(low, values.max() + span, _PLACES)
     logs, _ = _densities(fit, {name: at})
@@ -188,7 +188,7 @@ def _plot_density(fit: Fitted, columns: list[str] | None) -> Any:
 
 
 def _plot_number(fit: Fitted) -> Any:
-    """The posterior of the number of clusters, beside what the prior of a process expects."""
+    """Plot the posterior of the number of clusters, beside the prior of a process."""
 
     if "n_clusters" not in fit.posterior:
         raise OptionError("the number of components is given in this model", code="not-applicable")
@@ -197,7 +197,7 @@ def _plot_number(fit: Fitted) -> Any:
 
 
 def _plot_partition(fit: Fitted, columns: list[str] | None) -> Any:
-    """The clusters of the point partition, with parameters at their mode given it."""
+    """Plot the clusters of the point partition, with parameters at their conditional mode given it."""
 
     partition = fit.group("clusters", clusters)["partition"].to_numpy()
     shapes = fit.bound_model.partition_shapes(partition, columns)
@@ -211,7 +211,7 @@ def _plot_partition(fit: Fitted, columns: list[str] | None) -> Any:
 
 
 def plot_trace(fit: Fitted, reference: float | None) -> Any:
-    """The log likelihood, or the bound, by iteration, with a line at ``reference``."""
+    """Plot the log likelihood, or the lower bound, by iteration, with a line at ``reference``."""
 
     for kept, name, label in (("em", "log_likelihood", "log likelihood"), ("variational", "elbo", "ELBO")):
         if kept in fit.data_tree.children:

@@ -1,4 +1,4 @@
-"""Whether log likelihoods of two models are on one scale, so that their difference means something."""
+"""Checks that log likelihoods of two models are on the same scale, so that their difference is meaningful."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORDS = {
 
 
 def same_weights(one: Named, other: Named) -> None:
-    """Refuse log likelihoods that are multiplied by unlike weights.
+    """Refuse log likelihoods that are multiplied by different weights.
 
     Raises
     ------
@@ -44,37 +44,37 @@ def same_weights(one: Named, other: Named) -> None:
 
 
 def kinds(outcome: str, posterior: Posterior) -> np.ndarray | None:
-    """What the likelihood of each value of an outcome is; None where the family does not say."""
+    """The kind of the likelihood term of each value of an outcome; None if the family does not provide it."""
     return posterior.event_kinds().get(outcome)
 
 
 def conditioned(outcome: str, posterior: Posterior, n_values: int) -> np.ndarray:
-    """Which of an outcome's values (n_values,) the model conditions on: their likelihood is one, and is no merit."""
+    """A mask (n_values,) of the values that the model conditions on: their likelihood is one and must not count."""
     marks = kinds(outcome, posterior)
     return np.zeros(n_values, bool) if marks is None or marks.size != n_values else np.ravel(marks == GIVEN)
 
 
 def unlike_kinds(a: np.ndarray | None, b: np.ndarray | None) -> bool:
-    """Whether an outcome is discrete in one model and continuous in the other, by what :func:`kinds` says of both."""
+    """Whether an outcome is discrete in one model and continuous in the other, from both results of :func:`kinds`."""
     if a is None or b is None:
         return False
     return len({bool(np.all(marks[marks != GIVEN] == PROBABILITY)) for marks in (a, b)}) > 1
 
 
 def same_events(outcome: str, one: tuple[str, np.ndarray | None], other: tuple[str, np.ndarray | None]) -> None:
-    """Refuse values that have a probability in one model and a density in the other, or that of another event.
+    """Refuse values with a probability in one model and a density in the other, or with different events.
 
     Parameters
     ----------
     one, other
-        The name of a model, and what :func:`kinds` says of the outcome there.
+        The name of a model, and the result of :func:`kinds` for the outcome in it.
 
     Raises
     ------
     DataError
     """
     (_, a), (_, b) = one, other
-    # A family that does not say censors nothing; whether it is discrete is not known.
+    # A family without kinds has no censoring; whether the outcome is discrete is unknown.
     a, b = _uncensored(b) if a is None else a, _uncensored(a) if b is None else b
     if a.shape != b.shape or np.array_equal(a, b):
         return

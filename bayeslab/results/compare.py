@@ -2,14 +2,14 @@
 
 Three questions are answered side by side. *Which model predicts best?* Leave-one-out
 cross-validation, from importance sampling where its diagnostics allow and by refitting where they
-do not. *Which is most probable?* The evidence, where an engine knows it: the density of the data
-averaged over the prior, so that a model that could have explained anything explains each thing
-little. *Which best fit is worth its parameters?* AIC, BIC and description length.
+do not. *Which is most probable?* The evidence, if the engine computes it: the density of the data
+averaged over the prior, which penalises models that could have explained many other data sets.
+*Which maximum of the likelihood justifies its number of parameters?* AIC, BIC and description length.
 
-Several models together often predict better than the best of them: stacking chooses weights so
-that the weighted average of the predictive densities is as high as possible left out; pseudo-BMA+
-gives weights by predictive density, its uncertainty allowed for; posterior model probabilities
-weigh by evidence, as if one of the models were true.
+A combination of models often predicts better than the best of them. Stacking chooses the weights
+that maximise the leave-one-out log score of the mixture; pseudo-BMA+ weights models by their
+predictive density and its uncertainty; posterior model probabilities weight by evidence, assuming
+that one of the models is true.
 
 References
 ----------
@@ -80,7 +80,7 @@ def stacking_weights(elpd: Array) -> Array:
     Parameters
     ----------
     elpd
-        Log predictive density of each observation left out, shape (observation, model).
+        Leave-one-out log predictive density of each observation, shape (observation, model).
     """
     from scipy.optimize import minimize
 
@@ -139,15 +139,15 @@ class Loo:
     Attributes
     ----------
     elpd : ndarray
-        Log predictive density of each observation left out.
+        Leave-one-out log predictive density of each observation.
     p_loo : ndarray
-        What each observation adds to the effective number of parameters.
+        Contribution of each observation to the effective number of parameters.
     pareto_k : ndarray
         Shape of the tail of the importance ratios.
     refitted : tuple of int
         Observations whose ``elpd`` comes from a refit without them.
     bad : tuple of int
-        Observations whose ``pareto_k`` is too high and that were not refitted.
+        Observations with a too high ``pareto_k`` and no refit.
     """
 
     elpd: Array
@@ -163,12 +163,12 @@ def loo(fit: Fitted, *, refit: bool = True, progress: Progress | None = None) ->
     Parameters
     ----------
     refit
-        Fitted again without each observation whose Pareto k is too high.
+        Whether to refit without each observation whose Pareto k is too high.
 
     Raises
     ------
     DataError
-        The fit is a point, or has no pointwise likelihood.
+        The fit is a point estimate, or has no pointwise likelihood.
     """
     if fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] < 25:
         raise DataError(
@@ -196,7 +196,7 @@ def loo(fit: Fitted, *, refit: bool = True, progress: Progress | None = None) ->
 def _terms(fit: Fitted) -> tuple[list[tuple[str, int]], Array]:
     """The observations (node and position in it), and their log likelihoods (observation, chain, draw)."""
     group = fit.group("log_likelihood", log_likelihood).to_dataset()
-    # Some families have one term for all outcomes of a row.
+    # Some families have one likelihood term for all outcomes of a row.
     names = [n for n in _outcomes(fit) if n in group] or [str(n) for n in group.data_vars]
     if not names:
         raise DataError(f"no pointwise log likelihood of {listed(_outcomes(fit))}", code="not-applicable")
@@ -211,13 +211,13 @@ def _terms(fit: Fitted) -> tuple[list[tuple[str, int]], Array]:
 
 
 def _conditioned(fit: Fitted, term: str, n_values: int) -> np.ndarray:
-    """Which values of a likelihood term are those of nothing: all that it is of is conditioned on."""
+    """A mask of the values of a likelihood term that count for nothing: all its outcomes are conditioned on."""
     of = [term] if term in _outcomes(fit) else _outcomes(fit)
     return np.all([conditioned(name, fit.bound_model, n_values) for name in of], axis=0)
 
 
 def _missing(fit: Fitted, term: str, n_values: int) -> np.ndarray:
-    """Which values of a likelihood term are those of missing cells, factors of 1."""
+    """A mask of the values of a likelihood term that belong to missing cells (likelihood 1)."""
     column = fit.data.dataset.columns.get(term)
     return (
         column.absent().ravel() if column is not None and column.values.size == n_values else np.zeros(n_values, bool)
@@ -229,7 +229,7 @@ def _outcomes(fit: Fitted) -> tuple[str, ...]:
 
 
 def _relative_efficiency(fit: Fitted, draws: Array) -> Array | float:
-    """Effective draws of each observation's likelihood, over draws; 1 for independent draws."""
+    """Effective sample size of each observation's likelihood over the number of draws; 1 for independent draws."""
     if fit.method == "exact" or draws.shape[2] < checks.MIN_DRAWS:
         return 1.0
     n_draws = draws.shape[1] * draws.shape[2]
@@ -246,7 +246,7 @@ def _relative_efficiency(fit: Fitted, draws: Array) -> Array | float:
 
 
 def held_out(fit: Fitted, node: str, position: int) -> float | None:
-    """Log predictive density of one observation from a fit without it; None where that cannot be had."""
+    """Log predictive density of one observation from a fit without it; None if such a fit is not possible."""
     if (rows := fit.bound_model.rows_of_term(node, position)) is not None:
         return _predicted(fit, _without_row(fit, rows), node, position)
     if fit.method == "exact":
@@ -262,20 +262,20 @@ def held_out(fit: Fitted, node: str, position: int) -> float | None:
 
 
 def _row_of(fit: Fitted, node: str, position: int) -> int | None:
-    """The row of the table that an observation is, if it is one."""
+    """The row of the table that an observation belongs to, or None."""
     terms, rows = fit.data_tree["log_likelihood"][node], fit.data.dataset.rows
     if terms.dims[2:] != (rows,) or rows not in fit.data.labels:
         return None
     labels = np.asarray(fit.data.labels[rows])
     if rows in terms.coords:
-        # Rows with missing predictors are not among the observations.
+        # Observations do not include rows with missing predictors.
         matches = np.flatnonzero(labels.astype(str) == str(terms.coords[rows].to_numpy()[position]))
         return int(matches[0]) if len(matches) == 1 else None
     return position if len(labels) == terms.sizes[rows] else None
 
 
 def _held_out_exactly(fit: Fitted, node: str, position: int, row: int) -> float | None:
-    """The evidence of all rows over that of the others, or the predictive density from their posterior."""
+    """From an exact refit: the ratio of the evidence with and without the row, or the predictive density."""
 
     data = _without_row(fit, row)
     plan = fit.bound_model.on(data).exact_plan
@@ -289,7 +289,7 @@ def _held_out_exactly(fit: Fitted, node: str, position: int, row: int) -> float 
 
 
 def _held_out_of_structures(fit: Fitted, node: str, position: int) -> float | None:
-    """From chains over the structures of the other rows: there is no graph of random variables to change."""
+    """From structure sampling on the other rows: there is no PyMC graph to change."""
     row = _row_of(fit, node, position)
     try:
         return None if row is None else _predicted(fit, _without_row(fit, row), node, position)
@@ -298,7 +298,7 @@ def _held_out_of_structures(fit: Fitted, node: str, position: int) -> float | No
 
 
 def _held_out_by_gibbs(fit: Fitted, node: str, position: int) -> float | None:
-    """From chains on the other rows, which have no graph whose density could be changed."""
+    """From Gibbs sampling on the other rows: there is no PyMC graph to change."""
 
     row = _row_of(fit, node, position)
     if row is None:
@@ -306,7 +306,7 @@ def _held_out_by_gibbs(fit: Fitted, node: str, position: int) -> float | None:
     data = _without_row(fit, row)
     if "partitions" not in fit.data_tree.children:
         return _predicted(fit, data, node, position)
-    # Partitions of the other rows have to be those of the rows that are seen then.
+    # The refit's partitions must be of the remaining rows, so the row is bound as new data to them.
     rest = _run_again(fit, data, None)
     one_row = fit.data.dataset.take(np.array([row]))
     one = bind(fit.model, one_row, fit.model.factors(), fit.data.memory())
@@ -318,13 +318,13 @@ def _held_out_by_gibbs(fit: Fitted, node: str, position: int) -> float | None:
 
 
 def _without_row(fit: Fitted, row: int | np.ndarray) -> Any:
-    """The fit's data less a row, or some; levels and values of reductions stay."""
+    """The fit's data without one or several rows; levels and values of reductions are kept."""
 
     whole = fit.data.dataset
     n_rows = len(fit.data.labels[whole.rows])
     rest = whole.take(np.delete(np.arange(n_rows), row))
     data = bind(fit.model, rest, fit.model.factors(), fit.data.memory())
-    # Priors scaled to the data, and centred predictors, stay those of all rows: it is the same model.
+    # Data-scaled priors and centred predictors stay those of all rows, so that the model is the same.
     data.origin, data.part = fit.data, True
     return data
 
@@ -340,7 +340,7 @@ def _predicted(fit: Fitted, data: Any, node: str, position: int) -> float | None
 
 
 def _held_out_of_sums(fit: Fitted, node: str, position: int) -> float | None:
-    """From a fit in which the cell is missing: states and discrete nodes that are summed out do without its factor."""
+    """From a refit with the cell missing: the sum over states and discrete nodes then omits its factor."""
     column, terms = fit.data.dataset.columns.get(node), fit.data_tree["log_likelihood"][node]
     if column is None or terms.dims[2:] != column.dims:
         return None
@@ -353,20 +353,20 @@ def _held_out_of_sums(fit: Fitted, node: str, position: int) -> float | None:
 def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
     """Refit with the observation's term taken out of the density.
 
-    Data and parameters stay what they are, so that this is right for time series and row effects
-    too, and the machine code is that of the first refit.
+    Data and parameters are unchanged, so this is correct for time series and row effects too, and the
+    compiled code of the first refit is used again.
     """
     import pymc as pm
 
     graph = pointwise_graph(fit.bound_model)
     observed = next((rv for rv in graph.observed_RVs if rv.name.removesuffix("_observed") == node), None)
     if observed is None or any(rv.dtype.startswith("int") for rv in graph.free_RVs):
-        return None  # engines sample densities of discrete nodes only summed up
+        return None  # engines do not sample discrete nodes, only sum them out
     outputs = graph.logp(vars=[observed], sum=False, jacobian=False)
     first = {name: values[:1] for name, values in value_draws(fit, graph).items()}
     known = np.ravel(fit.data_tree["log_likelihood"][node].to_numpy()[0, 0])
     if not np.allclose(np.ravel(expand(graph, first, outputs)[0][0]), known, rtol=1e-6, atol=1e-9):
-        return None  # the graph's terms are not the observations' (weights)
+        return None  # the graph's terms are not those of single observations (weights)
     flat = outputs[0].ravel()
     with graph:
         chosen = np.zeros(len(known))
@@ -380,7 +380,7 @@ def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
 
 
 def _run_again(fit: Fitted, data: Any, graph: Any) -> Fitted:
-    """The fit's engine and options on other data, or on a changed graph."""
+    """Run the fit's engine with its options on other data, or on a changed graph."""
     import xarray as xr
 
     module = engine(fit.method)
@@ -400,8 +400,8 @@ def bridge(without: Array, included: Array) -> float:
     """Log predictive density of an observation from draws of the posteriors without it and with it.
 
     It is the ratio of the two posteriors' normalising constants, estimated with the optimal bridge
-    of Meng and Wong (1996, *Statistica Sinica* 6, 831-860, eq. 4.1). The plain mean over the draws
-    without an outlier depends on the few of them that come near it.
+    of Meng and Wong (1996, *Statistica Sinica* 6, 831-860, eq. 4.1). For an outlier, the plain mean
+    over the draws without it would depend on the few draws near it.
 
     Parameters
     ----------
@@ -435,16 +435,16 @@ def compare(
     Parameters
     ----------
     fits
-        Fits by the names to call them by.
+        The fits by name.
     criterion
-        What the table is ordered by and what models are averaged by: ``loo`` (leave-one-out
+        Criterion that orders the table and gives the weights for averaging: ``loo`` (leave-one-out
         predictive density, stacking weights), ``evidence`` (posterior model probabilities), ``bic``
         or ``aic``.
     refit
-        Fitted again without each observation where importance sampling is not reliable (Pareto k above
-        0.7), with the fit's own method and options.
+        Whether to refit without each observation whose importance sampling is not reliable (Pareto k
+        above 0.7), with the fit's method and options.
     prior
-        Prior probabilities of the models; default equal.
+        Prior probabilities of the models by name; default equal.
     progress
         Report progress.
 
@@ -455,8 +455,8 @@ def compare(
     Raises
     ------
     DataError
-        The models are not of the same data, weigh rows differently, or a value is censored in one and not in the
-        other; the message names what differs.
+        The models have different data or row weights, or a value is censored in one model only; the message names the
+        difference.
     """
     if not isinstance(fits, Mapping):
         raise OptionError("fits are given by name: bl.compare({'one': fit, 'other': fit})", code="wrong-type")
@@ -479,7 +479,7 @@ def compare(
         best = {name: _maximum_or_none(fit) for name, fit in fits.items()}
     evidence = {name: log_evidence(fit) for name, fit in fits.items()}
     if len({frozenset(_observed(fit)) for fit in fits.values()}) > 1:
-        # Densities of different sets of columns have no ratio.
+        # Densities of different sets of columns are not comparable.
         evidence = dict.fromkeys(evidence, math.nan)
     if criterion == "evidence" and any(math.isnan(value) for value in evidence.values()):
         lacking = next(name for name, value in evidence.items() if math.isnan(value))
@@ -515,7 +515,7 @@ def _loo_or_none(fit: Fitted, criterion: str, refit: bool, view: Progress, name:
 
 def _maximum_or_none(fit: Fitted) -> MaximumLikelihood:
     cells, draws = _terms(fit)
-    # A term for all outcomes of a row may be spread over several nodes.
+    # A likelihood term for all outcomes of a row may involve several nodes.
     names = list(dict.fromkeys([*(name for name, _ in cells), *_outcomes(fit)]))
     return maximise(fit, names, draws.reshape(len(draws), -1).T)
 
@@ -525,7 +525,7 @@ def _observed(fit: Fitted) -> list[str]:
 
 
 def _same_data(fits: Mapping[str, Fitted]) -> None:
-    """Refuse fits whose outcomes are not the same numbers."""
+    """Refuse fits with different outcome values."""
     (first, base), *others = fits.items()
     ours = _outcome_values(base)
     for name, fit in others:
@@ -550,13 +550,13 @@ def _same_data(fits: Mapping[str, Fitted]) -> None:
 
 
 def _leaves_out(fit: Fitted, outcome: str) -> bool:
-    """Whether some values of an outcome are conditioned on."""
+    """Whether the model conditions on some values of an outcome."""
     marks = kinds(outcome, fit.bound_model)
     return marks is not None and bool(np.any(marks == GIVEN))
 
 
 def _same_predicted(first: str, second: str, outcome: str, base: Fitted, fit: Fitted) -> None:
-    """Refuse fits of tables of different lengths, unless the values that they predict are the same."""
+    """Refuse fits to tables of different lengths, unless they predict the same values."""
     a, b = (_outcome_values(each)[outcome].ravel() for each in (base, fit))
     kept = [~conditioned(outcome, each.bound_model, len(v)) for each, v in ((base, a), (fit, b))]
     _same_values(first, second, outcome, a[kept[0]], b[kept[1]])
@@ -585,7 +585,7 @@ def _same_values(first: str, second: str, outcome: str, a: np.ndarray, b: np.nda
 
 
 def _same_rows(first: str, second: str, outcome: str, base: Fitted, fit: Fitted) -> None:
-    """Refuse fits that left out different rows, whose values may be the same by chance."""
+    """Refuse fits that left out different rows, even if the remaining values are equal."""
     a, b = (one.data_tree["observed_data"].to_dataset()[outcome] for one in (base, fit))
     for dim in a.dims:
         if dim not in a.coords or dim not in b.coords or base.data.dataset.rows != fit.data.dataset.rows:
@@ -608,7 +608,7 @@ class Comparison:
     ----------
     fits : dict of str to Fitted
     criterion : str
-        What orders the table and averages the models.
+        Criterion that orders the table and averages the models.
     loos : dict of str to Loo or None
         Leave-one-out terms of each model.
     maxima : dict of str to MaximumLikelihood
@@ -631,13 +631,13 @@ class Comparison:
         self.table = self._table()
 
     def _table(self) -> pd.DataFrame:
-        """One row a model, the best first.
+        """The comparison with one row per model, best first.
 
         Columns: ``elpd`` (sum of leave-one-out log densities), its ``se``, ``p_loo``, ``elpd_diff``
         to the best model and ``se_diff``, ``stacking`` and ``pseudo_bma`` weights, ``k_high`` (number
         of observations with a high Pareto k) and ``refits``; ``log_evidence``, ``log_bayes_factor``
         (against the best model), ``probability``; ``max_log_likelihood``, ``n_parameters``,
-        ``aic``, ``bic``, ``bits``, ``aic_weight``, ``bic_weight``. What is not known is NaN.
+        ``aic``, ``bic``, ``bits``, ``aic_weight``, ``bic_weight``. Unknown values are NaN.
         """
         import pandas as pd
 
@@ -689,7 +689,7 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the differences can be believed."""
+        """The verdict on the differences: whether they are reliable."""
         findings = [self._k_finding(name, entry) for name, entry in self.loos.items() if entry is not None]
         findings += [
             Finding("fail", "fit", name, None, f"the fit of '{name}' has the verdict fail", "mend the fit first")
@@ -722,7 +722,7 @@ class Comparison:
         first, name = order.index[0], order.index[1]
         gap, error = -float(second["elpd_diff"]), float(second["se_diff"])
         text = f"{first} before {name} by {gap:.1f} ± {error:.1f}"
-        # Below four the normal approximation of the difference's error is too optimistic ([3], section 2).
+        # For differences below four the normal approximation of the error is too optimistic ([3], section 2).
         if gap < 4:
             comment = "they predict about equally well"
         else:
@@ -730,7 +730,7 @@ class Comparison:
         return [Finding("pass", "difference", str(name), gap, f"{text}: {comment}")]
 
     def weights(self, kind: str | Mapping[str, float] | None = None) -> dict[str, float]:
-        """Weights of the models, of the criterion's kind or another.
+        """Weights of the models.
 
         Parameters
         ----------
@@ -757,7 +757,7 @@ class Comparison:
         ci_prob: float = 0.89,
         seed: int | None = None,
     ) -> Any:
-        """Predictions averaged over the models: draws from the weighted mixture of their predictives.
+        """Predictions averaged over the models: draws from the weighted mixture of their predictive distributions.
 
         Parameters
         ----------
@@ -774,7 +774,7 @@ class Comparison:
         return summarised(self.fits[next(iter(chosen))], mixed, data, kind, ci_prob)
 
     def plot(self) -> Any:
-        """The models' predictive densities with standard errors; a matplotlib figure."""
+        """Plot the models' elpd with standard errors; a matplotlib figure."""
 
         return elpd_plot(self.table)
 
@@ -824,7 +824,7 @@ def _mixture(drawn: Mapping[str, Any], weights: Mapping[str, float], rng: np.ran
     }
     total = max(d.sizes["sample"] for d in flat.values())
     shares = np.array([weights[name] for name in flat]) * total / sum(weights.values())
-    # Whole numbers that add up: what is cut off goes where most was cut off.
+    # Largest remainders: integer numbers of draws that add up.
     counts = np.floor(shares).astype(int)
     counts[np.argsort(counts - shares)[: total - counts.sum()]] += 1
     parts = []

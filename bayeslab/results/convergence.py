@@ -1,6 +1,6 @@
-"""Have the chains met, and how much do their draws tell? R-hat and effective sample sizes of plain arrays.
+"""R-hat and effective sample sizes of plain arrays.
 
-These are here, and not ArviZ's, because a verdict must not wait for the import of ArviZ; tests hold them equal.
+They are implemented here because importing ArviZ would delay the verdict; tests hold them equal to ArviZ's.
 
 References
 ----------
@@ -36,9 +36,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# A range smaller than this, relative to the value, is rounding: the diagonal of a correlation matrix.
+# A smaller range, relative to the value, is rounding error, as on the diagonal of a correlation matrix.
 CONSTANT = 1e-12
-BATCH = 1 << 20  # draws worked on at a time: 8 MB, which a cache nearly holds
+BATCH = 1 << 20  # draws processed at a time: 8 MB, about the size of a cache
 
 
 # The posterior as blocks of plain numbers
@@ -57,7 +57,7 @@ class Block:
         return math.prod(self.values.shape[2:])
 
     def label(self, position: int) -> str:
-        """Such as ``sigma`` or ``a[AITKIN]``, as ArviZ writes it."""
+        """The label of an element as ArviZ writes it, such as ``sigma`` or ``a[AITKIN]``."""
         if not self.levels:
             return self.name
         index = np.unravel_index(position, self.values.shape[2:])
@@ -79,7 +79,7 @@ def blocks(dataset: xr.Dataset) -> list[Block]:
 
 
 def level(value: Any) -> str:
-    """The label of an element as text; a day without its hours."""
+    """The label of an element as text; a date without the time of day."""
     if isinstance(value, np.datetime64):
         return str(value).removesuffix(".000000000").removesuffix("T00:00:00")
     return str(value)
@@ -90,7 +90,7 @@ def level(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Convergence:
-    """Per quantity; statistics are NaN where ``constant`` or not finite."""
+    """Convergence statistics per quantity; NaN where it is ``constant`` or not finite."""
 
     r_hat: Array
     ess_bulk: Array
@@ -167,8 +167,8 @@ def is_constant(draws: Array) -> NDArray[np.bool_]:
 def r_hat_and_ess(draws: Array) -> tuple[Array, Array, Array]:
     """Rank-normalised split R-hat, bulk ESS and tail ESS of quantities that vary.
 
-    Equal to ArviZ's, with two departures: one chain has an R-hat too (of its halves), and the tail
-    ESS is that of the 5 % and 95 % quantiles, as in [1]_ (ArviZ 1.3 takes 11 % and 89 %).
+    Equal to ArviZ's, with two differences: a single chain has an R-hat too (from its halves), and the
+    tail ESS uses the 5 % and 95 % quantiles, as in [1]_ (ArviZ 1.3 uses 11 % and 89 %).
     """
     halves = split(draws)
     flat = halves.reshape(len(halves), -1)
@@ -176,12 +176,12 @@ def r_hat_and_ess(draws: Array) -> tuple[Array, Array, Array]:
     ordered = flat.take(order)
     bulk = _scores(ordered, order).reshape(halves.shape)
 
-    middle = flat.shape[-1] // 2  # halves of whole chains: the number is even
+    middle = flat.shape[-1] // 2  # the number of draws is even: two halves of each chain
     median = (ordered[:, middle - 1] + ordered[:, middle]) / 2
     folded = abs(ordered - median[:, None])
-    nearest = _argsort(folded, kind="stable")  # two runs to merge
+    nearest = _argsort(folded, kind="stable")  # two sorted runs to merge
     tails = _scores(folded.take(nearest), order.take(nearest)).reshape(halves.shape)
-    # A quantity with two values is constant when folded; fmax passes over the NaN.
+    # A quantity with two values is constant when folded; fmax ignores the resulting NaN.
     r_hat = np.fmax(_r_hat(bulk), _r_hat(tails))
 
     if draws.shape[-1] % 2:
@@ -191,18 +191,18 @@ def r_hat_and_ess(draws: Array) -> tuple[Array, Array, Array]:
 
 
 def split(draws: Array) -> Array:
-    """Every chain as its two halves; a middle draw is left out."""
+    """Split every chain into two halves; the middle draw of an odd number is left out."""
     half = draws.shape[-1] // 2
     return np.concatenate((draws[..., :half], draws[..., -half:]), axis=1)
 
 
 def _argsort(rows: Array, kind: Literal["stable"] | None = None) -> NDArray[np.intp]:
-    """Places of each row's sorted values in the flattened array (faster to take than along an axis)."""
+    """Indices that sort each row, into the flattened array (faster than indexing along an axis)."""
     return np.argsort(rows, axis=-1, kind=kind) + np.arange(len(rows))[:, None] * rows.shape[-1]
 
 
 def _scores(ordered: Array, order: NDArray[np.intp]) -> Array:
-    """Normal scores of ranks ([1], eq. 14; ties share their mean rank), put back where they came from."""
+    """Normal scores of ranks in the original order ([1], eq. 14); ties share their mean rank."""
     n = ordered.shape[-1]
     scores = np.empty_like(ordered)
     flat = scores.reshape(-1)
@@ -243,12 +243,12 @@ def quantile(ordered: Array, p: float) -> Array:
 def ess(series: NDArray[Any]) -> Array:
     """Effective sample size of the mean of each series, over its (split) chains.
 
-    Autocorrelations of all chains together ([1], eq. 10), summed while sums of neighbouring pairs
-    stay positive and made monotone [2]_. The details at the end of the sum are those of ArviZ.
+    Autocorrelations combine all chains ([1], eq. 10). Sums of neighbouring pairs are added while they
+    stay positive, and made monotone [2]_. The truncation of the sum is as in ArviZ.
     """
     n_chains, n = series.shape[1:]
     size = 1 << (2 * n - 1).bit_length()
-    # Measured from one of the draws, lest the rounding of means far from zero be taken for differences of chains.
+    # Centred at one of the draws, so that rounding of means far from zero does not look like a difference of chains.
     series = np.subtract(series, series[:, :1, :1], dtype=float)
     mean = series.mean(axis=-1)
     spectrum = np.fft.rfft(series - mean[:, :, None], n=size)

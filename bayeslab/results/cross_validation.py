@@ -1,10 +1,9 @@
-"""Models of any kind on the same splits, by the same scores.
+"""Cross-validation of models of any kind, on the same splits and by the same scores.
 
-A model with a posterior and a classical learner are treated alike: fitted to the rows of a training set, asked for the
-rows left out. Everything that looks at data, also tuning and scaling, happens inside the training rows; only the names
-of levels are known from all rows. Classes are scored by accuracy, mean log probability, Brier score and, if one is
-given, expected cost of the action that a loss matrix makes best; numbers by errors and, where the model has one, the
-log predictive density.
+Bayesian models and classical learners are treated alike: each is fitted to the training rows and predicts the held-out
+rows. Everything that uses data, including tuning and scaling, uses the training rows only; only the names of levels
+come from all rows. Classes are scored by accuracy, mean log probability, Brier score and, with a loss matrix, the
+expected cost of the optimal action; numbers by errors and, if the model has one, the log predictive density.
 
 References
 ----------
@@ -53,17 +52,17 @@ __all__ = ["CrossValidation", "LearningCurve", "Split", "cross_validate", "learn
 
 Array = NDArray[np.float64]
 
-# Less is better.
+# Scores of which smaller values are better.
 LOSSES = {"brier", "cost", "rmse", "mae"}
-# What counts as no difference: of scores without a unit this, of others this share of their scale.
+# Default margin below which scores count as equal: absolute for scores without a unit, else relative to their scale.
 _MARGIN = 0.01
-# Scores that differ by less, relative to themselves, differ by rounding.
+# Scores with a smaller relative difference differ by rounding only.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows to fit to and rows left out."""
+    """Training rows and held-out rows."""
 
     inside: NDArray[np.int64]
     outside: NDArray[np.int64]
@@ -77,12 +76,12 @@ def splits(
     *,
     classes: bool,
 ) -> list[Split]:
-    """Splits of the rows: k folds, leave one out, or a share held out; classes are spread evenly over folds.
+    """Splits of the rows: k folds, leave-one-out, or a hold-out share; folds are stratified by class.
 
     Parameters
     ----------
     outcome
-        One value a row; of classes their codes.
+        One value per row; for classes their codes.
     folds
         Number of folds; ``loo``; or the share of rows to hold out.
     """
@@ -115,13 +114,13 @@ def splits(
         )
     out = []
     for _ in range(repeats):
-        # Rows in random order, and of classes one class after the other: dealt out in turns.
+        # Rows in random order, sorted by class if there are classes, are dealt to the folds in turn.
         order = rng.permutation(n)
         if classes:
             order = order[np.argsort(outcome[order], kind="stable")]
         if isinstance(folds, float):
             left = round(folds * n)
-            # Every so many-th row of the order, so that each class gives its share.
+            # Equally spaced rows of this order, so that each class contributes its share.
             chosen = np.zeros(n, bool)
             chosen[order[np.floor((np.arange(left) + rng.random()) * n / left).astype(int)]] = True
             out.append(Split(np.flatnonzero(~chosen), np.flatnonzero(chosen)))
@@ -134,7 +133,7 @@ def splits(
 
 @dataclass(frozen=True, eq=False)
 class _Entry:
-    """A model on all rows."""
+    """A model and all its rows."""
 
     name: str
     posterior: Posterior
@@ -150,21 +149,21 @@ class _Entry:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """What all models predict."""
+    """The prediction task shared by all models."""
 
     target: str
     rows: str
     outcome: NDArray[Any]
     classes: list[str] | None
     loss: Any
-    # Of numbers: whether some are censored, so that errors of predictions are not known, and whether the log densities
-    # of all models are on one scale.
+    # For numbers: whether some are censored, so that prediction errors are unknown, and whether the log densities of
+    # all models are on the same scale.
     censored: bool = False
     one_scale: bool = True
 
     @property
     def notes(self) -> list[str]:
-        """What is not scored, and why."""
+        """Which scores are left out, and why."""
         out = []
         if self.censored:
             out.append(f"rows of '{self.target}' are censored and their errors not known: the log score alone is given")
@@ -189,26 +188,26 @@ def cross_validate(
     progress: bool = True,
     **options: Unpack[SharedOptions],
 ) -> CrossValidation:
-    """Score models of the same column on the same splits.
+    """Cross-validate models that predict the same column, on the same splits.
 
     Parameters
     ----------
     models
-        By the names to call them by: models, paths of model files, or fits (whose model is fitted again).
+        Models by name: models, paths of model files, or fits, whose models are refitted.
     data
-        As for :func:`bayeslab.fit`; None: what each model names.
+        As for :func:`bayeslab.fit`; None: the data that each model names.
     folds
-        Number of folds; ``"loo"``: leave one out; a share such as 0.3: so many rows held out.
+        Number of folds; ``"loo"`` for leave-one-out; or a share of rows to hold out, such as 0.3.
     repeats
-        Different divisions into folds, or hold-outs; of ``loo`` there is one only.
+        Number of random divisions into folds, or of hold-out samples; ``loo`` has only one.
     target
-        The column to predict, where the models have several outcomes.
+        The outcome to predict, if the models have several.
     loss
-        Of classes: a matrix as for :meth:`Fit.decide <bayeslab.results.fit.Fit.decide>`; adds the score ``cost``.
+        For classes, a loss matrix as for :meth:`Fit.decide <bayeslab.results.fit.Fit.decide>`; adds the score ``cost``.
     method, **options
-        As for :func:`bayeslab.fit`; the same for all models. None: what each model says.
+        As for :func:`bayeslab.fit`, the same for all models. None: each model's method.
     seed
-        Of the splits and the fits.
+        Seed of the splits and the fits.
 
     Returns
     -------
@@ -217,7 +216,7 @@ def cross_validate(
     Raises
     ------
     DataError, OptionError
-        Models that predict different columns, or the same from different values.
+        The models predict different columns, or the same column with different values.
     """
     entries, task = _prepared(models, data, target, loss)
     rng = stream(seed, "splits")
@@ -241,7 +240,7 @@ def cross_validate(
 
 
 def _doubts(problems: Mapping[str, Sequence[str]], n: int, what: str) -> list[str]:
-    """A line for each model some of whose fits are not to be trusted: of how many, and what most of them say."""
+    """One line for each model with fits that cannot be trusted: their number and the most frequent problem."""
     out = []
     for name, texts in problems.items():
         if texts:
@@ -251,7 +250,7 @@ def _doubts(problems: Mapping[str, Sequence[str]], n: int, what: str) -> list[st
 
 
 def _problems(fit: Fit) -> list[str]:
-    """Why a fit is not to be trusted: what did not converge, and checks that failed."""
+    """Why a fit cannot be trusted: convergence warnings and failed checks."""
     doubted = (f for f in fit.verdict.findings if f.status == "fail" or (f.check, f.status) == ("convergence", "warn"))
     return [f.message for f in doubted][:1]
 
@@ -262,7 +261,7 @@ def _shape(task: _Task, repeats: int) -> tuple[int, ...]:
 
 
 def _prepared(models: Mapping[str, Any], data: Any, target: str | None, loss: Any) -> tuple[list[_Entry], _Task]:
-    """Every model on all rows, and that they predict the same."""
+    """Every model with all its rows, and the task, checked to be the same for all."""
     from bayeslab.preparation import Source
 
     if not isinstance(models, Mapping) or not models:
@@ -332,7 +331,7 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
 
 
 def _kinds(entries: Sequence[_Entry], target: str, classes: Mapping[str, bool]) -> str:
-    """What to say of models that predict numbers beside models that predict classes."""
+    """The error message for a mix of models that predict numbers and models that predict classes."""
     numbers = [entry for entry in entries if not classes[entry.name]]
     shown = listed(entry.name for entry in numbers)
     text = f"'{target}' is a number to {shown}, and a class to {listed(n for n, yes in classes.items() if yes)}"
@@ -342,7 +341,7 @@ def _kinds(entries: Sequence[_Entry], target: str, classes: Mapping[str, bool]) 
 
 
 def _outcome(entry: _Entry, target: str) -> tuple[NDArray[Any], list[str] | None]:
-    """Values of the target: codes and the words for them, or numbers."""
+    """Values of the target: codes and their class names, or numbers."""
     term = entry.whole.term(target, missing=True)
     if term.dims != (entry.model.data.rows,):
         raise DataError(
@@ -364,12 +363,12 @@ def _outcome(entry: _Entry, target: str) -> tuple[NDArray[Any], list[str] | None
 
 
 def _places(at: NDArray[np.int64]) -> str:
-    """Some of these positions, counted from 1."""
+    """The first of these positions as text, counted from 1."""
     return ", ".join(str(i + 1) for i in at[:5]) + (" ..." if len(at) > 5 else "")
 
 
 def _classifies(entry: _Entry, target: str) -> bool:
-    """Whether a model predicts classes; of 0 and 1 it depends on the model what they are."""
+    """Whether a model predicts classes; whether 0 and 1 are classes depends on the model."""
     try:
         known = entry.posterior.classifies()
     except BayeslabError as error:
@@ -386,7 +385,7 @@ def _classifies(entry: _Entry, target: str) -> bool:
 
 
 def _marks(entry: _Entry, target: str) -> NDArray[Any] | None:
-    """What the likelihood of each value of the target is, on all rows."""
+    """The kind of the likelihood term of each value of the target, on all rows."""
     try:
         return kinds(target, entry.posterior)
     except BayeslabError as error:
@@ -394,7 +393,7 @@ def _marks(entry: _Entry, target: str) -> NDArray[Any] | None:
 
 
 def _graph(entry: _Entry, target: str) -> Any:
-    """The PyMC graph of a model on all rows that draws the target."""
+    """The PyMC graph of a model on all rows in which the target is random."""
     return entry.posterior.graph(purpose="predict", targets=(target,))
 
 
@@ -421,13 +420,13 @@ def _same(first: _Entry, other: _Entry, target: str) -> None:
 
 
 def _fitted(entry: _Entry, rows: NDArray[np.int64], method: str | None, options: Any, seed: int) -> Fit:
-    """The model fitted to some rows; the names of levels are those of all."""
+    """The model fitted to some rows, with the levels of all rows."""
     from bayeslab.fitting import fit_bound
 
     known = Memory({d: list(v) for d, v in entry.whole.memory().levels.items()}, {})
     data = bind(entry.model, entry.whole.dataset.take(rows), entry.model.factors(), known)
     if entry.model.model.is_learner:
-        # Rows of the training set are left out only to learn how wide the errors of numbers are.
+        # A learner holds out training rows only to estimate the spread of its errors for numbers.
         numbers = data.term(entry.model.model.target).codes is None  # type: ignore[attr-defined]
         return fit_bound(entry.model, data, "train", seed=seed, folds=min(5, len(rows)) if numbers else 0)
     return fit_bound(entry.model, data, method, seed=seed, **options)
@@ -436,12 +435,12 @@ def _fitted(entry: _Entry, rows: NDArray[np.int64], method: str | None, options:
 def _scored(
     entry: _Entry, task: _Task, split: Split, method: str | None, options: Any, seed: int
 ) -> tuple[Array, Array | None, list[str]]:
-    """Predictions of the rows left out, of numbers the log density of their outcomes, and why to doubt the fit."""
+    """Predictions of the held-out rows, the log densities of their outcomes for numbers, and problems of the fit."""
     with _blamed(entry, task, split):
         fit = _fitted(entry, split.inside, method, options, seed)
         test = entry.whole.dataset.take(split.outside)
         predicted = _predicted(fit, task, test)
-        # Probabilities of classes are averaged over the posterior already.
+        # Class probabilities are already averaged over the posterior.
         density = _log_densities(fit, task, test) if task.classes is None else None
         return predicted, density, _problems(fit)
 
@@ -449,7 +448,7 @@ def _scored(
 def _both_sides(
     entry: _Entry, task: _Task, split: Split, method: str | None, options: Any, seed: int
 ) -> tuple[dict[str, float], list[str]]:
-    """Scores of the rows left out, and, with ``training_`` before their names, of the rows fitted to."""
+    """Scores of the held-out rows, and of the training rows with names that begin with ``training_``."""
     with _blamed(entry, task, split):
         fit = _fitted(entry, split.inside, method, options, seed)
         sides = [_predicted(fit, task, entry.whole.dataset.take(rows)) for rows in (split.inside, split.outside)]
@@ -460,7 +459,7 @@ def _both_sides(
 
 @contextmanager
 def _blamed(entry: _Entry, task: _Task, split: Split) -> Iterator[None]:
-    """Errors of a split say of which model; what is wrong with the data is said of all rows, by their own numbers."""
+    """Add the model's name to errors of a split; errors of the data refer to the row numbers of the whole table."""
     try:
         yield
     except BayeslabError as error:
@@ -490,7 +489,7 @@ def _predicted(fit: Fit, task: _Task, test: Dataset) -> Array:
         return np.asarray(frame["mean"], float)
     frame = fit.predict(hidden, "probabilities")
     out = np.zeros((n_rows, len(task.classes)))
-    # The same two classes are 0 and 1 to one model, False and True to another.
+    # One model may call the same two classes 0 and 1, another False and True.
     levels = [str(x) for x in fit.data.labels.get(task.target, (0, 1))]
     words = task.classes if set(levels) == set(task.classes) else levels
     if len(frame) != n_rows or not any(f"P({task.target}={word})" in frame for word in words):
@@ -518,7 +517,7 @@ def _log_densities(fit: Fit, task: _Task, test: Dataset) -> Array | None:
     from bayeslab.results.predict import log_likelihood
 
     if fit.bound_model.outcomes() != (task.target,):
-        return None  # the density of a row is of all its outcomes, not of the target given the others
+        return None  # the row's density is joint over its outcomes, not that of the target
     try:
         terms = log_likelihood(fit, bound_to(fit, test), weighted=False)
     except BayeslabError:
@@ -559,7 +558,7 @@ def _sign(measure: str) -> float:
 
 
 def overall(measure: str, values: Array, weights: Array) -> float:
-    """A score of all rows left out from those of splits: their mean; of ``rmse`` the root of the mean square."""
+    """A score over all held-out rows from those of splits: the weighted mean, for ``rmse`` the root mean square."""
     if measure == "rmse":
         return float(np.sqrt(np.average(values**2, weights=weights)))
     return float(np.average(values, weights=weights))
@@ -581,10 +580,10 @@ class CrossValidation:
     Attributes
     ----------
     scores : pandas.DataFrame
-        One row a model and split: the number of rows left out, and each score.
+        One row per model and split: the number of held-out rows, and each score.
     predictions : dict of str to ndarray
-        By model, what it said of each row when the row was left out: probabilities of the classes, shape (repeats,
-        rows, classes), or expected values (repeats, rows); NaN where a row was never left out.
+        Held-out predictions of each row, by model: probabilities of the classes, shape (repeats, rows, classes), or
+        expected values (repeats, rows); NaN for rows that were never held out.
     classes : list of str or None
         Classes of the target.
     """
@@ -618,10 +617,10 @@ class CrossValidation:
 
     @property
     def table(self) -> pd.DataFrame:
-        """Each score of all rows left out, and its standard deviation over splits; the best model first.
+        """Each score over all held-out rows and its standard deviation over splits, best model first.
 
-        Scores are means; ``rmse`` is the root of the mean squared error of all rows, not a mean of the splits' roots,
-        which of splits of one row would be ``mae``.
+        Scores are means, except that ``rmse`` is the root mean squared error over all rows, not the mean over splits
+        (which equals ``mae`` for splits of one row).
         """
         import pandas as pd
 
@@ -654,10 +653,10 @@ class CrossValidation:
         return chosen
 
     def margin(self, measure: str | None = None) -> float:
-        """The difference of a score that counts as none unless another is given.
+        """The default margin: the largest difference of a score that counts as a tie.
 
-        0.01 of scores that have no unit. Of errors of numbers 1 % of the target's standard deviation, of costs 1 % of
-        the range of losses, so that the unit changes nothing.
+        It is 0.01 for scores without a unit. For ``rmse`` and ``mae`` it is 1 % of the target's standard deviation, and
+        for ``cost`` 1 % of the range of losses, so that it does not depend on the unit.
         """
         chosen = self._chosen(measure)
         if chosen in ("rmse", "mae"):
@@ -670,28 +669,28 @@ class CrossValidation:
     def difference(
         self, first: str, second: str, measure: str | None = None, margin: float | None = None
     ) -> PairedDifference:
-        """How probable it is that one model is better than another by more than a margin.
+        """The probability that one model is better than another by more than a margin.
 
         Parameters
         ----------
         first, second
             Names of models.
         measure
-            A score; default the first (``accuracy``, or ``rmse``). Where less is better, the sign is turned, so that a
-            positive difference always speaks for ``first``.
+            A score; default: ``accuracy`` or ``rmse``. If smaller values are better, the sign is reversed, so that a
+            positive difference always favours ``first``.
         margin
-            A difference up to this counts as none; None: :meth:`margin`.
+            The largest difference that counts as a tie; None: :meth:`margin`.
 
         Returns
         -------
         PairedDifference
-            With ``better``, ``same`` and ``worse``, by the Bayesian correlated t-test; NaN where the difference is the
-            same in all splits.
+            With the probabilities ``better``, ``same`` and ``worse`` of the Bayesian correlated t-test; NaN if the
+            difference is the same in all splits.
 
         Notes
         -----
-        Roots of mean squares do not average over splits, mean squared errors do. Their differences are compared,
-        divided by the sum of the two ``rmse``, since :math:`a^2-b^2=(a-b)(a+b)`: in the unit of the target.
+        Mean squared errors can be averaged over splits, their roots cannot. So differences of mean squared errors are
+        compared, divided by the sum of the two ``rmse`` to have the target's unit: :math:`a^2-b^2=(a-b)(a+b)`.
         """
         chosen = self._chosen(measure)
         for name in (first, second):
@@ -711,9 +710,9 @@ class CrossValidation:
         return correlated_t(gaps / (unit or 1.0), float(rows.mean()) / self._n_rows, least)
 
     def differences(self, measure: str | None = None, margin: float | None = None) -> pd.DataFrame:
-        """Every model against the best: mean difference, interval, and probabilities of better, same, worse.
+        """Every model against the best: mean difference, interval, and probabilities of better, same and worse.
 
-        NaN where the test has no answer; why is in ``attrs["notes"]``.
+        Values are NaN where the test does not apply; ``attrs["notes"]`` says why.
         """
         import pandas as pd
 
@@ -739,13 +738,13 @@ class CrossValidation:
         return frame
 
     def _instead(self, measure: str) -> str:
-        """Another score to compare by."""
+        """Advice to compare by another score."""
         others = [m for m in self.measures if m != measure and not any(self._endless(n, m) for n in self.models)]
         best = next((m for m in ("log_score", "brier", "mae") if m in others), next(iter(others), None))
         return f", or compare by another score, such as {best}" if best else ""
 
     def _endless(self, name: str, measure: str) -> str:
-        """Why a model's score is infinite, and what to do; nothing where it is finite."""
+        """Why a model's score is infinite, and what to do; empty if it is finite."""
         values, _ = self._splits(name, measure)
         at = np.flatnonzero(~np.isfinite(values))
         if not len(at):
@@ -766,17 +765,17 @@ class CrossValidation:
         )
 
     def notes(self, measure: str | None = None, margin: float | None = None) -> list[str]:
-        """What the scores and the comparison cannot say, and what to do about it."""
+        """Limitations of the scores and of the comparison, with advice."""
         out = [*self._doubts, *(text for n in self.models for m in self.measures if (text := self._endless(n, m)))]
         return out + list(self.differences(measure, margin).attrs["notes"]) if self._several else out
 
     @property
     def _several(self) -> bool:
-        """Whether there is something to compare."""
+        """Whether there are several models and several splits to compare."""
         return len(self.models) > 1 and self.scores["split"].nunique() > 1
 
     def question(self, measure: str | None = None, margin: float | None = None) -> str:
-        """What the probabilities of :meth:`differences` are of."""
+        """A caption for the probabilities of :meth:`differences`."""
         chosen = self._chosen(measure)
         least, of = (self.margin(chosen), "") if margin is None else (margin, "")
         if margin is None and chosen in ("rmse", "mae"):
@@ -786,18 +785,18 @@ class CrossValidation:
         return f"probability that {chosen} is better by more than {least:.3g}{of}, about the same, or worse"
 
     def calibration(self, model: str, bins: int = 10, *, together: bool = False, ci_prob: float = 0.89) -> pd.DataFrame:
-        """Predicted probabilities of rows left out against how often the class was the true one.
+        """Calibration of the held-out predictions: predicted probabilities against observed frequencies of the class.
 
         Parameters
         ----------
         together
-            One curve for more than two classes, in which each row counts once for each of them (state ``any``).
+            Whether to pool more than two classes in one curve, in which each row counts once per class (state ``any``).
 
         Returns
         -------
         pandas.DataFrame
-            As :meth:`Fit.calibration <bayeslab.results.fit.Fit.calibration>` gives it; ``n`` counts each row once,
-            however often it was left out.
+            As for :meth:`Fit.calibration <bayeslab.results.fit.Fit.calibration>`; ``n`` counts each row once, however
+            often it was held out.
         """
         import pandas as pd
 
@@ -808,7 +807,7 @@ class CrossValidation:
         predicted = self.predictions[model]
         there = ~np.isnan(predicted[..., 0])
         happened = np.broadcast_to(self._outcome, there.shape)[there]
-        # Repeats say the same row again: each row counts once.
+        # Repeats predict the same row again, but each row counts once.
         once = np.broadcast_to(1 / np.maximum(there.sum(axis=0), 1), there.shape)[there]
         if together:
             curves = [scores.class_bins(predicted[there], happened, self.classes, bins, ci_prob, once)]
@@ -835,14 +834,14 @@ class CrossValidation:
         return pd.concat(parts, ignore_index=True)
 
     def plot(self, measure: str | None = None) -> Any:
-        """The scores of every split, by model; a matplotlib figure."""
+        """Plot the scores of every split, by model; a matplotlib figure."""
 
         chosen = self._chosen(measure)
         means = {name: overall(chosen, *self._splits(name, chosen)) for name in self._ordered(chosen)}
         return scores_plot(self.scores, chosen, means)
 
     def plot_calibration(self, bins: int = 10) -> Any:
-        """Calibration curves of all models: of two classes the second, of more all together; a matplotlib figure."""
+        """Plot calibration curves of all models: of the second of two classes, or of more classes pooled; a figure."""
 
         curves = {name: self.calibration(name, bins, together=True) for name in self.models}
         state = next(iter(curves.values()))["state"].iloc[0]
@@ -873,12 +872,12 @@ class CrossValidation:
 
 
 class LearningCurve:
-    """Scores by the number of rows fitted to.
+    """Scores by the number of training rows.
 
     Attributes
     ----------
     scores : pandas.DataFrame
-        One row a model, size and repeat.
+        One row per model, size and repeat.
     """
 
     def __init__(self, records: list[dict[str, Any]], target: str) -> None:
@@ -887,7 +886,7 @@ class LearningCurve:
         self.scores, self.target = pd.DataFrame(records), target
 
     def table(self, measure: str | None = None, *, ci_prob: float = 0.89) -> pd.DataFrame:
-        """Mean over repeats and the central band, by model and size."""
+        """Mean over repeats and the central interval, by model and size."""
         import pandas as pd
 
         chosen = measure or next(c for c in self.scores.columns if c not in ("model", "size", "repeat", "rows"))
@@ -895,7 +894,7 @@ class LearningCurve:
         rows = []
         for (name, size), group in self.scores.groupby(["model", "size"], sort=False):
             values = group[chosen].to_numpy()
-            # Between minus infinity and a number there is nothing to interpolate.
+            # Quantiles between minus infinity and a number cannot be interpolated.
             between: Literal["linear", "inverted_cdf"] = "linear" if np.isfinite(values).all() else "inverted_cdf"
             low, high = np.quantile(values, [tail, 1 - tail], method=between)
             percent = f"{100 * ci_prob:g}"
@@ -911,7 +910,7 @@ class LearningCurve:
         return pd.DataFrame(rows)
 
     def plot(self, measure: str | None = None) -> Any:
-        """Means with bands; a matplotlib figure."""
+        """Plot means with bands; a matplotlib figure."""
 
         return learning_curve_plot(self.table(measure), self.target)
 
@@ -929,14 +928,14 @@ def learning_curve(
     progress: bool = True,
     **options: Unpack[SharedOptions],
 ) -> LearningCurve:
-    """Scores of models fitted to more and more rows, each time to a random subset, on all the others.
+    """Learning curves: scores of models fitted to random subsets of increasing size, on all other rows.
 
     Parameters
     ----------
     sizes
-        Numbers of rows to fit to.
+        Numbers of training rows.
     repeats
-        Random subsets of each size.
+        Number of random subsets of each size.
     models, data, target, loss, method, seed, **options
         As for :func:`cross_validate`.
     """
@@ -965,7 +964,7 @@ def learning_curve(
 
 
 def _subset(task: _Task, size: int, rng: np.random.Generator) -> Split:
-    """A random subset; of classes one with two of them at least, where that is possible."""
+    """A random subset; for classes, one with at least two classes if possible."""
     n = len(task.outcome)
     for _ in range(1000):
         order = rng.permutation(n)

@@ -1,4 +1,4 @@
-"""Hidden states over time: of a fit, of a run folder, or of a model whose parameters are all given."""
+"""Hidden states over time: of a fit, of a run folder, or of a model that fixes all parameters."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ def decode(
     sequence: str | None = None,
     draws: int = AVERAGED,
 ) -> pd.DataFrame:
-    """The hidden states of a model, time by time.
+    """Decode the hidden states of a model at each time.
 
     Parameters
     ----------
     source
-        A fit, the folder of a run, or a model (or its file) whose parameters are all given.
+        A fit, a run folder, or a model (or its file) that fixes all parameters.
     data
         New sequences; None: the data of the fit, or those that the file names.
     method
-        ``viterbi``: the most likely path, at the posterior mean; ``posterior``: the likeliest state of each
+        ``viterbi``: the most probable path, at the posterior mean; ``posterior``: the most probable state at each
         time; ``smooth``, ``filter``, ``predict``: probabilities of all states given all rows, the rows up
         to the time, the rows before it.
     best
-        So many most likely paths (viterbi).
+        Number of most probable paths (viterbi only).
     sequence
-        Only this sequence.
+        Decode only this sequence.
     draws
-        Probabilities are averaged over at most so many of the posterior draws, evenly spaced. The error of an average
-        over n of them is their spread over √n: 200 leave a fifteenth of it.
+        Maximum number of evenly spaced posterior draws to average over. The error of an average over n draws is their
+        standard deviation over √n, a fourteenth of it for 200.
 
     Returns
     -------
     pandas.DataFrame
-        One row a time, gaps included. ``attrs["about"]`` says at which parameters, and over how many of how many draws;
-        ``attrs["draws"]`` is the number of those averaged over.
+        One row per time, gaps included. ``attrs["about"]`` describes the parameters and the draws that were used;
+        ``attrs["draws"]`` is the number of draws averaged over.
     """
     import pandas as pd
 
@@ -73,7 +73,7 @@ def decode(
 
 
 def source_of(source: Any, data: Any) -> tuple[Posterior, dict[str, np.ndarray]]:
-    """A model on its data, and posterior draws by name (none where nothing was fitted)."""
+    """The model on its data, and posterior draws by name (empty if nothing was fitted)."""
     if isinstance(source, str | os.PathLike) and (Path(source) / "run.json").exists():
         source = opened(source)
     if isinstance(source, Fitted):
@@ -85,12 +85,12 @@ def source_of(source: Any, data: Any) -> tuple[Posterior, dict[str, np.ndarray]]
 
 
 def plot_states(source: Any, data: Any = None, *, sequence: str | None = None, column: str | None = None) -> Figure:
-    """A sequence coloured by its most likely path, over a ribbon of P(state | all rows); of a level, its band.
+    """Plot a sequence coloured by its most probable path over a ribbon of P(state | all rows); a level with its band.
 
     Parameters
     ----------
     source, data, sequence
-        As for :func:`decode`. Of several sequences the first, unless one is named.
+        As for :func:`decode`. The default sequence is the first.
     column
         The column to draw; the first if left out.
 
@@ -133,7 +133,7 @@ def plot_states(source: Any, data: Any = None, *, sequence: str | None = None, c
 
 
 def _chains(chain: Any, path: pd.DataFrame, smoothed: pd.DataFrame) -> list[Any]:
-    """Each of several chains, for drawing."""
+    """The chains of a model separately, for plotting."""
 
     out = []
     for name, levels in zip(chain.names, chain.levels, strict=True):
@@ -154,12 +154,12 @@ def _numbers(values: np.ndarray) -> np.ndarray:
 
 
 def plot_transitions(source: Any, data: Any = None) -> Figure:
-    """The chain as a diagram: states on a circle, arrows as wide as transitions are likely.
+    """Plot the transition diagram: states on a circle, the width of arrows by transition probability.
 
     Parameters
     ----------
     source, data
-        As for :func:`decode`; of a fit the posterior means are drawn.
+        As for :func:`decode`; for a fit, posterior means are shown.
     """
 
     source_fit, draws = source_of(source, data)
@@ -175,7 +175,7 @@ def plot_transitions(source: Any, data: Any = None) -> Figure:
 
 
 def _diagrams(chain: Any, parameters: dict[str, np.ndarray]) -> Figure:
-    """Of several chains, one each."""
+    """Plot one diagram for each of several chains."""
 
     if chain.coupling == "coupled":
         raise ModelError(

@@ -1,4 +1,4 @@
-"""Rows that come later: a fit of clusters goes on from its partitions with the new rows seated among them."""
+"""Adding rows to a fit of clusters: chains continue from their partitions, with the new rows assigned to clusters."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ def extended(
     name: str | None = None,
     cores: int | None = None,
 ) -> Fitted:
-    """A fit to the rows of an earlier one and more.
+    """A fit to the rows of an earlier fit and new rows.
 
-    Each chain goes on from its last partition: the new rows are seated one after the other given all before them, and
-    sweeps over all rows follow. Priors stay those of the earlier fit, also where they were on the scale of its data,
-    and are written into the model; so draws are those of a fit of that model to all rows.
+    Each chain continues from its last partition: the new rows are assigned to clusters one by one, each given all rows
+    before it, and sweeps over all rows follow. Priors, including those scaled to the data, stay those of the earlier
+    fit and are written into the model, so the draws are those of a fit of that model to all rows.
 
     Parameters
     ----------
     before
         A fit of a mixture with ``components: dirichlet_process`` by method gibbs, or its run folder.
     data
-        The new rows, with the columns of the old ones.
+        The new rows, with the same columns as the old ones.
     draws, tune
-        Of each chain; by default as many draws as before, and a fifth of the sweeps for tuning.
+        Draws and warm-up sweeps of each chain; default: as many draws as before, and a fifth as much warm-up.
     seed
-        None: one more than that of the earlier fit.
+        Seed; None: the earlier fit's seed plus one.
     runs
-        Where the run folder is made; None: beside that of the earlier fit, or none if that has none.
+        Folder in which the run folder is created; None: beside that of the earlier fit, if it has one.
     """
     fit = running.opened(before) if isinstance(before, str | os.PathLike) else before
     if "partitions" not in fit.data_tree.children:
@@ -88,12 +88,12 @@ def extended(
 
 
 def longer(first: Dataset, second: Dataset) -> Dataset:
-    """The rows of two tables, one under the other.
+    """The rows of two tables, concatenated.
 
     Raises
     ------
     DataError
-        A column is missing or of another kind.
+        A column is missing or has another type.
     """
     columns = {}
     for name, column in first.columns.items():

@@ -1,4 +1,4 @@
-"""What a fit says about latent features: which rows have them, what they are, and rows put together from them."""
+"""Latent features of a fit: the features of each row, their loadings, and reconstructed rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PICTURES = ("loadings", "images", "rows", "number")
 
 
 def features(fit: Fitted, data: Any = None) -> xr.Dataset:
-    """Features of the rows of the fit, or of new ones."""
+    """Features of the rows of the fit, or of new rows."""
     bound = fit.data if data is None else bound_to(fit, data)
     made = fit.bound_model.on(bound).features(posterior_values(fit), stream(fit.seed, "features"))
     posterior = fit.posterior.to_dataset()
@@ -56,7 +56,7 @@ def plot_features(fit: Fitted, what: str, shape: tuple[int, int] | None) -> Any:
         return plots.rows(group[name].to_numpy(), binary=name == "active")
     sds, label = group["loading_sd"].to_numpy(), "loading"
     if "communality" in group:
-        # Columns may have different units: loadings over the columns' sds.
+        # Columns may have different units, so loadings are divided by the columns' sds.
         whole = np.sqrt((loading**2).sum(axis=1) / np.maximum(group["communality"].to_numpy(), 1e-12))[:, None]
         loading, sds, label = loading / whole, sds / whole, "loading / sd"
     return plots.loadings(loading, sds, _columns(fit), label)

@@ -1,4 +1,4 @@
-"""No number that is none passes: every quantity that is reported is finite, whatever the engine."""
+"""Checks that every reported quantity is finite, whatever the engine."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _ADVICE = "look at the data and priors for what cannot be known, such as the spr
 
 
 def with_finite(verdict: Verdict, groups: Mapping[str, xr.Dataset], *, undefined: bool = False) -> Verdict:
-    """The verdict with findings about NaN and infinite values, unless the engine has looked itself.
+    """The verdict with findings about NaN and infinite values, unless the engine has already checked for them.
 
     Parameters
     ----------
     verdict
-        Of the engine.
+        The engine's verdict.
     groups
-        Of the result: draws or points in ``posterior``, moments and quantiles in ``exact_posterior``.
+        The groups of the result: draws or points in ``posterior``, moments and quantiles in ``exact_posterior``.
     undefined
-        Whether the model may compute quantities that are undefined on purpose (as first rows of a lag are): those
-        that are in every draw only warn.
+        Whether the model may compute undefined quantities on purpose, such as the first rows of a lag. If so,
+        quantities that are undefined in every draw only cause a warning.
     """
     out: list[Finding] = []
     if "posterior" in groups and not any(finding.check == "finite" for finding in verdict.findings):
@@ -64,7 +64,7 @@ def _of_draws(quantities: list[Block], *, undefined: bool) -> list[Finding]:
 
 
 def _of_moments(exact: xr.Dataset) -> list[Finding]:
-    """Of a closed form: quantiles are finite; a mean or a standard deviation may honestly not be."""
+    """Findings about exact moments: quantiles must be finite; a mean or standard deviation may be infinite."""
     out: list[Finding] = []
     evidence = exact.attrs.get("log_evidence")
     if evidence is not None and not np.isfinite(evidence):

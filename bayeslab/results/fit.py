@@ -29,11 +29,11 @@ __all__ = ["Fit"]
 
 
 class Fit(Fitted):
-    """A fitted model: what its run left behind, with all that can be asked of it."""
+    """A fitted model: summary, verdict, predictions, checks and plots."""
 
     @classmethod
     def of(cls, fitted: Fitted) -> Fit:
-        """The fit of a run."""
+        """A :class:`Fit` from the record of a run."""
         return cls(fitted.bound_model, fitted.data_tree, fitted.verdict, fitted.info, fitted.folder)
 
     def summary(
@@ -43,28 +43,28 @@ class Fit(Fitted):
         ci_prob: float = 0.89,
         ci_kind: Literal["eti", "hdi"] = "eti",
     ) -> pd.DataFrame:
-        """Mean, sd, interval, ESS and R-hat of every quantity, named as ArviZ names them.
+        """Mean, sd, credible interval, ESS and R-hat of every quantity, with ArviZ's column names.
 
         After the engine ``exact``, means, sds and equal-tailed intervals are exact, and there are no
         columns of Monte Carlo errors. Independent draws from an approximation (``advi``, ``laplace``,
-        ``pathfinder``, ``variational``) have no ESS and R-hat: they would only say that the draws are independent.
+        ``pathfinder``, ``variational``) have no ESS and R-hat, which would only confirm independence.
 
-        Of a learner: its scores on rows left out, and what it learned.
+        For a learner: its held-out scores, and the quantities it learned.
 
-        Of sampled structures: their score, their number of edges, and the probability of every edge that was drawn,
-        the most probable first, without intervals.
+        For sampled structures: their score, their number of edges, and the probability of every drawn edge, most
+        probable first, without intervals.
 
         Parameters
         ----------
         var_names
-            Only these nodes, or rows by the name that the summary prints: ``"b"``, ``"b[size]"``.
+            Names of the nodes or rows to include, as the summary prints them: ``"b"``, ``"b[size]"``.
         ci_prob, ci_kind
             Probability and kind (``eti``: equal tails, ``hdi``: highest density) of the interval.
 
         Raises
         ------
         OptionError
-            There is no such node or row; the message has the nearest name.
+            There is no such node or row; the message suggests the most similar name.
         """
         from bayeslab.results.render import pick_rows
 
@@ -76,7 +76,7 @@ class Fit(Fitted):
         if nodes.issuperset(names):
             return self._summary(names, ci_prob, ci_kind)
         if {"cross_validation", "parent_sets"} & self.data_tree.children.keys():
-            # Their rows are not those of nodes.
+            # Their rows do not belong to nodes.
             return pick_rows(self._summary(None, ci_prob, ci_kind), names)
         holding = [name if name in nodes else name.partition("[")[0] for name in names]
         for name in holding:
@@ -87,7 +87,7 @@ class Fit(Fitted):
         return pick_rows(self._summary(list(dict.fromkeys(holding)), ci_prob, ci_kind), names)
 
     def _summary(self, var_names: list[str] | None, ci_prob: float, ci_kind: Literal["eti", "hdi"]) -> pd.DataFrame:
-        """The summary of whole nodes."""
+        """The summary of the given nodes, all rows of each."""
         from bayeslab.results.render import summary
 
         if "cross_validation" in self.data_tree.children and var_names is None:
@@ -103,7 +103,7 @@ class Fit(Fitted):
         return frame
 
     def _structure_summary(self) -> pd.DataFrame:
-        """Score and number of edges, then edges by their probability."""
+        """Score and number of edges, then the edges by decreasing probability."""
         import pandas as pd
 
         from bayeslab.results.render import summary
@@ -119,7 +119,7 @@ class Fit(Fitted):
         return pd.concat([whole.reindex(columns=list(by_edge.columns)), by_edge])
 
     def _learner_summary(self) -> pd.DataFrame:
-        """Scores of rows left out, then what was learned."""
+        """Held-out scores, then the learned quantities."""
         import pandas as pd
 
         from bayeslab.results.render import summary
@@ -127,7 +127,7 @@ class Fit(Fitted):
         group = self.data_tree.children["cross_validation"].to_dataset()
         names = [f"{name} (left out)" for name in group["measure"].to_numpy()]
         each = group["fold_score"].to_numpy()
-        # A score of minus infinity in a fold has no spread.
+        # If a fold's score is minus infinity, there is no standard deviation.
         known = np.isfinite(each).all(axis=0) & (len(each) > 1)
         spread = np.full(len(names), np.nan)
         spread[known] = each[:, known].std(axis=0, ddof=1)
@@ -135,7 +135,7 @@ class Fit(Fitted):
         return pd.concat([scores, summary(self.posterior.to_dataset())])
 
     def _exact_summary(self, var_names: list[str] | None, ci_prob: float) -> pd.DataFrame:
-        """Exact statistics; of nodes that have none (nonlinear ones) those of the independent draws."""
+        """Exact statistics; for nodes without them (nonlinear ones), statistics of the independent draws."""
         import pandas as pd
 
         from bayeslab.results.render import exact_summary, summary
@@ -151,7 +151,7 @@ class Fit(Fitted):
         ]
         errors = ["ess_bulk", "ess_tail", "r_hat", "mcse_mean", "mcse_sd"]
         table = pd.concat(parts).drop(columns=errors, errors="ignore")
-        if "median" in table:  # of what is too heavy for a mean, beside the mean's place
+        if "median" in table:  # for quantities without a mean; the column stands beside the mean
             table.insert(2, "median", table.pop("median"))
         return table
 
@@ -188,7 +188,7 @@ class Fit(Fitted):
         Raises
         ------
         OptionError
-            The engine finds no evidence.
+            The engine does not compute the evidence.
         """
         evidence = log_evidence(self)
         if np.isnan(evidence):
@@ -200,7 +200,7 @@ class Fit(Fitted):
 
     @property
     def states(self) -> States:
-        """The hidden states of a model with chains, trees or segments: paths, probabilities and pictures.
+        """The hidden states of a model with chains, trees or segments: paths, probabilities and plots.
 
         Raises
         ------
@@ -213,18 +213,18 @@ class Fit(Fitted):
 
     @property
     def functions(self) -> Functions:
-        """The functions of a graph, its nodes ``GaussianProcess``: their values at the rows of the fit, and pictures.
+        """The functions of a graph (nodes ``GaussianProcess``): values at the rows of the fit, and plots.
 
         Raises
         ------
         OptionError
-            The model has no such node; of the family gaussian_process see :attr:`process`.
+            The model has no such node; for the family gaussian_process see :attr:`process`.
         """
         return self.view(functions_of)
 
     @property
     def structures(self) -> Structures:
-        """What sampled structures of a Bayes net say: edges, graphs, averaged queries and effects.
+        """The sampled structures of a Bayes net: edges, graphs, and queries and effects averaged over them.
 
         Raises
         ------
@@ -237,7 +237,7 @@ class Fit(Fitted):
 
     @property
     def topics(self) -> FittedTopics:
-        """The topics of documents: their words, proportions, how probable new documents are, and pictures.
+        """The topics of documents: words, proportions, held-out probability of documents, and plots.
 
         Raises
         ------
@@ -250,7 +250,7 @@ class Fit(Fitted):
 
     @property
     def process(self) -> FittedProcess:
-        """A Gaussian process: leave-one-out predictions, where to measure next, rows to do without, and pictures.
+        """The fitted Gaussian process: leave-one-out predictions, active learning, informative rows, and plots.
 
         Raises
         ------
@@ -263,7 +263,7 @@ class Fit(Fitted):
 
     @property
     def learner(self) -> FittedLearner:
-        """A classical learner: predictions of rows left out, confusions, margins, training curves, and pictures.
+        """The fitted classical learner: held-out predictions, confusion matrix, margins, training curves, and plots.
 
         Raises
         ------
@@ -275,7 +275,7 @@ class Fit(Fitted):
         return self.view(learner_of)
 
     def diagnose(self) -> Verdict:
-        """The verdict: pass, warn or fail, and what each check found."""
+        """The verdict: pass, warn or fail, with the findings of the checks."""
         return self.verdict
 
     def prior_predictive(self, draws: int = 500) -> xr.DataTree:
@@ -299,21 +299,21 @@ class Fit(Fitted):
         return self.data_tree.children["posterior_predictive"]
 
     def log_likelihood(self) -> xr.DataTree:
-        """Pointwise log likelihood, added as the group ``log_likelihood`` (what ``arviz.loo`` needs)."""
+        """Pointwise log likelihood, added as the group ``log_likelihood``, which ``arviz.loo`` needs."""
         from bayeslab.results.predict import log_likelihood
 
         self.add({"log_likelihood": log_likelihood(self)})
         return self.data_tree.children["log_likelihood"]
 
     def clusters(self) -> xr.DataTree:
-        """Which component each row comes from, added as the group ``clusters``.
+        """Component probabilities of each row, and the clustering of rows, added as the group ``clusters``.
 
         Returns
         -------
         xarray.DataTree
-            ``probability`` (row, component), ``component_of`` the most probable one; and, free of the names of
-            components, ``together``, how often two rows share one, and ``partition``, the clustering with the least
-            expected variation of information (up to 2,000 rows).
+            ``probability`` (row, component) and ``component_of``, the most probable component. Invariant to
+            relabelling: ``together``, the posterior probability that two rows share a component, and ``partition``,
+            the clustering with the least expected variation of information (up to 2,000 rows).
 
         Raises
         ------
@@ -335,13 +335,13 @@ class Fit(Fitted):
         runs: str | Path | None = None,
         name: str | None = None,
     ) -> Fit:
-        """A fit to the rows of this one and more: see :func:`bayeslab.results.extend.extended`."""
+        """A fit to the rows of this fit and new rows: see :func:`bayeslab.results.extend.extended`."""
         from bayeslab.results.extend import extended
 
         return Fit.of(extended(self, data, draws=draws, tune=tune, seed=seed, progress=progress, runs=runs, name=name))
 
     def density(self, data: Any = None, *, ci_prob: float = 0.89) -> pd.DataFrame:
-        """The posterior predictive density of new rows, each on its own: see
+        """The posterior predictive density of each new row, separately: see
         :func:`bayeslab.results.clusters.density`.
         """
         from bayeslab.results.clusters import density
@@ -351,16 +351,16 @@ class Fit(Fitted):
     def plot_clusters(
         self, what: str = "components", *, columns: list[str] | None = None, reference: float | None = None
     ) -> Any:
-        """A drawing of a mixture; a matplotlib figure.
+        """Plot a mixture; a matplotlib figure.
 
         Parameters
         ----------
         what
             ``components`` (ellipses over two normal columns, or densities over one column),
-            ``responsibilities``, ``together`` (how often rows share a component), or after method em
+            ``responsibilities``, ``together`` (probability that two rows share a component), or after method em
             ``trace`` (the log likelihood by iteration).
         columns
-            The one or two columns of ``components``.
+            The one or two columns on the axes of ``components``.
         reference
             A line in ``trace``: the log likelihood of other parameters, such as the true ones.
         """
@@ -369,22 +369,22 @@ class Fit(Fitted):
         return plot_clusters(self, what, columns, reference)
 
     def features(self, data: Any = None) -> xr.DataTree:
-        """What rows have of latent features, added as the group ``features`` where the rows are those of the fit.
+        """The latent features of rows, added as the group ``features`` if the rows are those of the fit.
 
         Parameters
         ----------
         data
-            New rows, which may have missing cells; None: those of the fit.
+            New rows, which may have missing cells; None: the rows of the fit.
 
         Returns
         -------
         xarray.DataTree
             ``loading`` and ``loading_sd`` (column, feature) and ``reconstruction`` (row, column), the mean of the row
-            given its features. Of binary features ``active`` (row, feature), the probability that a row has it, ``z``,
-            which it has in the draw with the highest density (of new rows, or after nuts and em: those that are more
-            likely there than not), and ``present``, in what share of the draws some row has the feature. Of normal ones
-            ``score`` and ``score_sd`` (row, feature), ``explained``, the share of the variance, and ``communality``
-            (column), what is not noise.
+            given its features. For binary features: ``active`` (row, feature), the probability that a row has the
+            feature; ``z``, the features of a row in the draw with the highest density (for new rows, or after nuts and
+            em, the features with a probability above one half); and ``present``, the share of draws in which some row
+            has the feature. For normal features: ``score`` and ``score_sd`` (row, feature); ``explained``, the share of
+            the variance; and ``communality`` (column), the share of the variance that is not noise.
 
         Raises
         ------
@@ -400,15 +400,15 @@ class Fit(Fitted):
         return self.group("features", features)
 
     def plot_features(self, what: str = "loadings", *, shape: tuple[int, int] | None = None) -> Any:
-        """A drawing of latent features; a matplotlib figure.
+        """Plot latent features; a matplotlib figure.
 
         Parameters
         ----------
         what
-            ``loadings`` (bars), ``images`` (loadings as images), ``rows`` (what each row has of the features), or
+            ``loadings`` (bars), ``images`` (loadings as images), ``rows`` (the features of each row), or
             ``number`` (posterior of the number of binary features).
         shape
-            Of ``images``: rows and columns of an image, whose cells are the columns of the data row by row.
+            For ``images``: height and width of an image, whose pixels are the columns of the data in row-major order.
         """
         from bayeslab.results.features import plot_features
 
@@ -422,15 +422,15 @@ class Fit(Fitted):
         column: str | None = None,
         reference: float | None = None,
     ) -> Any:
-        """A drawing of a hidden Markov model; a matplotlib figure.
+        """Plot a hidden Markov model; a matplotlib figure.
 
         Parameters
         ----------
         what
-            ``path`` (a column coloured by the most likely states, over a ribbon of their probabilities),
+            ``path`` (a column coloured by the most probable path, over a ribbon of state probabilities),
             ``transitions`` (a diagram of the chain), or after method em ``trace`` (the log likelihood by iteration).
         sequence, column
-            Of ``path``: of several the first, unless one is named.
+            For ``path``: the sequence and the column to plot; default: the first.
         reference
             A line in ``trace``: the log likelihood of other parameters, such as the true ones.
         """
@@ -457,23 +457,23 @@ class Fit(Fitted):
     ) -> Any:
         """Predict the outcomes for new rows.
 
-        Parameters are those that the data of the fit tell of: what a new row shows chooses its hidden state, component,
-        cluster or features in every draw, and does not change the parameters. Probabilities are averages over the
-        draws. To learn from the rows too, fit them with the others.
+        The posterior of the parameters is that of the fit. The observed values of a new row inform only its hidden
+        state, component, cluster or features, in every draw, not the parameters; probabilities are averaged over the
+        draws. To learn parameters from the new rows too, include them in the fit.
 
         Parameters
         ----------
         data
             New data, without the outcome (a column of its name is ignored); None: the data of the
-            fit. Factors keep the levels of the fit, ``mean(...)`` and its kin keep their values.
+            fit. Factors keep the levels of the fit; reductions such as ``mean(...)`` keep their values.
         kind
-            None: what suits the outcome, ``probabilities`` of classes, states and components, else ``mean``.
-            ``mean``: a table with mean, sd and interval of each row's predictive distribution;
-            ``draws``: a Dataset of draws, dims (chain, draw, ...), of a point estimate several at the
-            point; ``probabilities``: for discrete outcomes a table with the probability of each value;
-            ``components``: of a Gaussian process the additive terms of its kernel, its mean, and the function.
+            ``mean``: a table with mean, sd and interval of each row's predictive distribution.
+            ``draws``: a Dataset of draws, dims (chain, draw, ...); at a point estimate, several
+            predictive draws. ``probabilities``: a table with the probability of each value of a discrete outcome.
+            ``components``: the additive terms of a Gaussian process's kernel, its mean, and the function.
+            None: ``probabilities`` for classes, states and components, else ``mean``.
         ci_prob
-            Probability of the interval (equal tails).
+            Probability of the equal-tailed interval.
 
         Returns
         -------
@@ -482,7 +482,7 @@ class Fit(Fitted):
         Raises
         ------
         DataError
-            A predictor is missing, or a value is no level of its factor.
+            A predictor is missing, or a value is not a level of its factor.
         """
         from bayeslab.results.predict import in_labels, predict
 
@@ -498,7 +498,7 @@ class Fit(Fitted):
         sequence: str | None = None,
         draws: int = AVERAGED,
     ) -> pd.DataFrame:
-        """The hidden states time by time: see :func:`bayeslab.results.decode.decode`."""
+        """Decode the hidden states: see :func:`bayeslab.results.decode.decode`."""
         from bayeslab.results.decode import decode
 
         return decode(self, data, method, best=best, sequence=sequence, draws=draws)
@@ -510,13 +510,13 @@ class Fit(Fitted):
         *,
         ci_prob: float = 0.89,
     ) -> pd.DataFrame:
-        """Predictive checks: where statistics of the data lie among those of replications.
+        """Predictive checks: statistics of the data compared with those of replicated data.
 
         Parameters
         ----------
         statistics
             ``mean``, ``sd``, ``min``, ``max``, ``median``, ``skewness``, ``zeros``,
-            ``autocorrelation``, or functions that make one number of a vector.
+            ``autocorrelation``, or functions that map a vector to a number.
         kind
             Replications from the ``posterior`` or the ``prior``.
         ci_prob
@@ -525,7 +525,7 @@ class Fit(Fitted):
         Returns
         -------
         pandas.DataFrame
-            One row a statistic: its value in the data, mean and interval in replications, and the
+            One row per statistic: its value in the data, its mean and interval in replications, and the
             two-sided p-value.
         """
         from bayeslab.results.ppc import check
@@ -533,12 +533,12 @@ class Fit(Fitted):
         return check(self, statistics, kind, ci_prob)
 
     def loo_pit(self) -> dict[str, Any]:
-        """LOO-PIT: the probability, predicted without it, below each observation; uniform if calibrated.
+        """LOO-PIT: the leave-one-out predictive probability below each observation; uniform if calibrated.
 
         Returns
         -------
         dict of str to ndarray
-            By outcome.
+            The values of each outcome, by its name.
         """
         from bayeslab.results.ppc import loo_pit
 
@@ -561,15 +561,15 @@ class Fit(Fitted):
         loss
             ``squared`` (the mean), ``absolute`` (the median), ``zero_one`` (the most probable value),
             an :class:`~bayeslab.decisions.loss.Asymmetric`, or for discrete outcomes a loss matrix:
-            an array or table with a row a state and a column an action, or
+            an array or table with one row per state and one column per action, or
             ``{action: {state: loss}}``.
         node
-            The outcome, if the model predicts several. Its own cells are not looked at.
+            The outcome, if the model predicts several. Its observed cells are not used.
 
         Returns
         -------
         pandas.DataFrame
-            ``action`` and ``expected_loss`` of each row; with a matrix the expected loss of every action.
+            ``action`` and ``expected_loss`` of each row; with a loss matrix, also the expected loss of every action.
         """
         from bayeslab.results.ppc import decide
 
@@ -584,52 +584,52 @@ class Fit(Fitted):
         ci_prob: float = 0.89,
         seed: int | None = None,
     ) -> pd.DataFrame:
-        """Predicted probabilities of a discrete outcome against how often it happened.
+        """Calibration of a discrete outcome: predicted probabilities against observed frequencies.
 
         Parameters
         ----------
         data
-            Data with the outcome, best not those of the fit; None: the data of the fit.
+            Data with the outcome, preferably new; None: the data of the fit.
         bins
-            Number of bins, of equally many cases.
+            Number of bins with equal numbers of cases.
         node
-            The outcome, if the model predicts several. It is predicted from the other columns of its row; of a
-            hidden Markov model, whose rows tell each other's states, there is no calibration.
+            The outcome, if the model predicts several. It is predicted from the other columns of its row. Hidden
+            Markov models, in which rows inform each other's states, have no calibration.
 
         Returns
         -------
         pandas.DataFrame
-            Per bin the mean probability, the share of cases, its interval and their number; ``attrs``
-            has the Brier and the log score.
+            For each bin the mean probability, the observed share of cases with its interval, and the number of
+            cases; ``attrs`` has the Brier score and the log score.
         """
         from bayeslab.results.ppc import calibration
 
         return calibration(self, data, bins, node, ci_prob, seed)
 
     def plot(self, what: str | None = None, *, columns: Sequence[str] | None = None) -> Any:
-        """A picture of the fit; a matplotlib figure.
+        """Plot the fit; a matplotlib figure.
 
         Parameters
         ----------
         what
-            None: the picture that suits the model: regions of a learner, components of a mixture, the path of a hidden
-            Markov model, the function of a Gaussian process, loadings of latent features, words of topics, the
-            probabilities of edges where structures were sampled; else the data over replications. Other names are those
-            of ``fit.learner.plot``, :meth:`plot_clusters`, :meth:`plot_states`, ``fit.process.plot``,
-            :meth:`plot_features`, ``fit.topics.plot``, ``fit.structures.plot`` and :meth:`plot_check`.
+            Name of a plot of ``fit.learner.plot``, :meth:`plot_clusters`, :meth:`plot_states`, ``fit.process.plot``,
+            :meth:`plot_features`, ``fit.topics.plot``, ``fit.structures.plot`` or :meth:`plot_check`. None: the plot
+            that suits the model, which is regions of a learner, components of a mixture, the path of a hidden Markov
+            model, the function of a Gaussian process, loadings of latent features, words of topics, the edge
+            probabilities of sampled structures, or else the data over replications.
         columns
-            What is drawn over, where that can be chosen.
+            Columns on the axes, for plots that have a choice.
 
         Raises
         ------
         OptionError
-            There is no such picture of this model.
+            The model has no such plot.
         """
 
         return pictures.draw(self, what or pictures.first(self), columns)
 
     def plot_check(self, what: str = "density", *, node: str | None = None) -> Any:
-        """A drawing of a predictive check; a matplotlib figure.
+        """Plot a predictive check; a matplotlib figure.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What a run leaves behind: the record that summaries, predictions and pictures are made from."""
+"""The record of a run, from which summaries, predictions and plots are computed."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Fitted:
     data : Data
         The data bound to the model.
     data_tree : xarray.DataTree
-        ArviZ's groups; every ArviZ function takes it.
+        The results as ArviZ's groups; every ArviZ function accepts it.
     verdict : Verdict
         Whether the answer can be trusted.
     folder : Path or None
         The run folder.
     method, reason : str
-        The engine used, and why.
+        The engine, and why it was chosen.
     seed : int
     timings : dict of str to float
         Seconds of each phase.
@@ -88,21 +88,21 @@ class Fitted:
         return self.data_tree.children["posterior"]
 
     def view[T](self, make: Callable[[Any], T]) -> T:
-        """What a function makes of the fit, made once."""
+        """The result of a function of the fit, computed once and cached."""
         if make not in self._views:
             self._views[make] = make(self)
         made: T = self._views[make]
         return made
 
     def add(self, groups: Mapping[str, xr.Dataset]) -> None:
-        """Add groups to :attr:`data_tree`; those of the same names are replaced."""
+        """Add groups to :attr:`data_tree`, replacing groups of the same names."""
         import xarray as xr
 
         for name, group in groups.items():
             self.data_tree[name] = xr.DataTree(group)
 
     def group(self, name: str, make: Callable[[Any], xr.Dataset]) -> xr.DataTree:
-        """A group of :attr:`data_tree`, made if it is not there."""
+        """A group of :attr:`data_tree`, computed if it is missing."""
         if name not in self.data_tree.children:
             self.add({name: make(self)})
         return self.data_tree.children[name]
@@ -111,7 +111,7 @@ class Fitted:
 def posterior_values(fit: Fitted) -> dict[str, np.ndarray]:
     """Posterior draws by node name, chains joined: shape (chain × draw, ...)."""
     out = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in fit.posterior.to_dataset().data_vars.items()}
-    if "states" in fit.data_tree.children:  # of a number that the data choose: not judged, their names are not given
+    if "states" in fit.data_tree.children:  # states whose number the data choose: arbitrary labels, not checked
         group = fit.data_tree.children["states"].to_dataset().transpose("chain", "draw", ...)
         out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in group.data_vars.items()}
     if "components" in fit.data_tree.children:
@@ -123,7 +123,7 @@ def posterior_values(fit: Fitted) -> dict[str, np.ndarray]:
 
 
 def _kept_partitions(group: xr.Dataset) -> dict[str, np.ndarray]:
-    """Partitions are kept of some draws only: theirs with chains joined, and which of them stands for each draw."""
+    """The stored partitions with chains joined, and for each draw the index of its partition (not all are stored)."""
     labels, of_draw = group["labels"].to_numpy(), group["of_draw"].to_numpy()
     places = of_draw + labels.shape[1] * np.arange(len(labels))[:, None]
     kept = {f"_{name}": v.to_numpy() for name, v in group.data_vars.items() if name != "of_draw"}
@@ -154,7 +154,7 @@ def _bound(fit: Fitted, dataset: Dataset) -> Data:
 
 
 def log_evidence(fit: Fitted) -> float:
-    """The log evidence that the engine found, else NaN."""
+    """The log evidence computed by the engine, else NaN."""
     for group in ("exact_posterior", "posterior"):
         if group in fit.data_tree.children and "log_evidence" in fit.data_tree[group].attrs:
             return float(fit.data_tree[group].attrs["log_evidence"])

@@ -1,4 +1,4 @@
-"""The functions of a fitted graph, its nodes ``GaussianProcess``: tables and pictures of their values."""
+"""The functions of a fitted graph (nodes ``GaussianProcess``): tables and plots of their values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def functions_of(fit: Fitted) -> Functions:
 
 @dataclass(frozen=True, eq=False)
 class Functions:
-    """Functions given the data.
+    """Posterior functions.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Functions:
         Returns
         -------
         pandas.DataFrame
-            One row a value: its label, ``mean``, ``sd`` and the ends of the interval.
+            One row per value: its label, ``mean``, ``sd`` and the ends of the interval.
         """
         import pandas as pd
 
@@ -77,14 +77,14 @@ class Functions:
         )
 
     def plot(self, name: str | None = None, *, column: str | None = None, ci_prob: float = 0.89) -> Any:
-        """Draw a function over its rows, or over a column of its table; a matplotlib figure.
+        """Plot a function over its rows, or over a column of its table; a matplotlib figure.
 
         Parameters
         ----------
         name
             The node; it may be left out where there is one.
         column
-            A column of numbers with the dimension of the function; None: the rows in their order.
+            A numeric column with the dimension of the function; None: the rows in order.
         ci_prob
             Probability of the band.
         """
@@ -121,7 +121,7 @@ class Functions:
         return name
 
     def _values(self, name: str | None) -> tuple[np.ndarray, np.ndarray, str]:
-        """Draws, shape (draws, values), labels of the values, and their dimension."""
+        """Draws of shape (draws, values), the labels of the values, and their dimension."""
         node = self.fit.posterior[self._name(name)]
         dim = str(node.dims[-1])
         draws = node.to_numpy()

@@ -1,4 +1,4 @@
-"""What a fit says about a Gaussian process: its function and terms, where to measure next, rows it can do without."""
+"""A fitted Gaussian process: its function and terms, active learning, and informative rows."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = ["FittedProcess", "process_of"]
 
 type Band = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-# Draws of the hyperparameters over which variances are averaged.
+# Number of hyperparameter draws over which variances are averaged.
 _DRAWS = 20
-# Weights of draws need more of them.
+# Importance weights need more draws.
 _WEIGHTED = 1_000
 
 
@@ -52,7 +52,7 @@ def _posterior(fit: Fitted) -> GaussianProcessPosterior:
 
 @dataclass(frozen=True, eq=False)
 class FittedProcess:
-    """A Gaussian process given its data.
+    """A posterior Gaussian process.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class FittedProcess:
 
     @cached_property
     def _draws(self) -> dict[str, np.ndarray]:
-        """Some of the posterior's draws by name, evenly from all."""
+        """Evenly spaced posterior draws by name."""
         return self._some(_DRAWS)
 
     def _some(self, most: int) -> dict[str, np.ndarray]:
@@ -82,10 +82,10 @@ class FittedProcess:
         return [(v, predictions.function_at(self._resolved, v)) for v in values]
 
     def leave_one_out(self) -> pd.DataFrame:
-        """Each row predicted from all others: mean, sd, log density, and the outcome in sds from the mean.
+        """Leave-one-out predictions: mean, sd, log density, and standardised residual of each row.
 
-        Coefficients of the mean are those of the other rows, exactly where their priors are normal. Hyperparameters
-        that are inferred are weighted as PSIS does; ``pareto_k`` says how well (above 0.7: not to be trusted).
+        Coefficients of the mean are conditioned on the other rows, exactly if their priors are normal. Draws of
+        hyperparameters are weighted by PSIS, whose reliability is ``pareto_k`` (not reliable above 0.7).
 
         Raises
         ------
@@ -119,22 +119,22 @@ class FittedProcess:
     def next_points(
         self, bounds: Mapping[str, tuple[float, float]] | None = None, n: int = 1, *, seed: int | None = None
     ) -> pd.DataFrame:
-        """Where to measure next: inputs at which the function is least certain, one after the other.
+        """Where to measure next: inputs at which the function is most uncertain, chosen sequentially.
 
-        The variance is that given the hyperparameters, averaged over their draws. Each point is chosen as if those
-        before it had been measured; what they would have given does not matter to it.
+        The criterion is the variance given the hyperparameters, averaged over their draws. Each point is chosen as if
+        the points before it had been measured; their values do not affect the variance.
 
         Parameters
         ----------
         bounds : mapping of str to (float, float), optional
-            By column of the kernel; the range of the data without it.
+            Range of each column of the kernel; default: the range of the data.
         n : int
-            How many points; more than one where the outcome is normal and the model names no approximation.
+            Number of points; above one only for a normal outcome and no approximation.
 
         Returns
         -------
         DataFrame
-            The columns, and ``sd`` of the function before each measurement.
+            The columns, and the ``sd`` of the function before each measurement.
         """
         import pandas as pd
 
@@ -178,9 +178,9 @@ class FittedProcess:
         return np.array([low for low, _ in limits]), np.array([high for _, high in limits])
 
     def informative_rows(self, probability: float = 0.95, share: float = 0.5) -> np.ndarray:
-        """Positions of the rows that predict the others: a smaller training set.
+        """Positions of a subset of rows that predicts the others: a smaller training set.
 
-        Rows are dropped one by one, of those inside their leave-one-out interval the one that the others know best; see
+        Rows are dropped one by one: of the rows inside their leave-one-out interval, the one best predicted; see
         :func:`bayeslab.latents.gaussian_process.active_learning.informative_rows`. Hyperparameters are at their
         posterior medians.
 
@@ -209,15 +209,15 @@ class FittedProcess:
         return resolved.kept[kept]
 
     def plot(self, what: str = "function", *, column: str | None = None, ci_prob: float = 0.89) -> Any:
-        """A picture: the ``function`` over one column with the data, its ``components``, or ``leave_one_out``.
+        """Plot the ``function`` over one column with the data, its ``components``, or ``leave_one_out``.
 
         Parameters
         ----------
         what : {"function", "components", "leave_one_out"}
         column : str, optional
-            Which column varies; the kernel's first one of numbers without it. Others stay at their medians.
+            The column that varies; default: the kernel's first numeric column. Others are at their medians.
         ci_prob : float
-            Of the band.
+            Probability of the band.
         """
 
         pictures = ("function", "components", "leave_one_out")
@@ -248,7 +248,7 @@ class FittedProcess:
         return plots.function(grid, self._of_outcome(frame, bands["function"]), *self._points(name), ci_prob)
 
     def _of_outcome(self, frame: pd.DataFrame, band: Band) -> Band:
-        """A band of the function as one of the outcome's mean: probabilities, counts of one trial."""
+        """The band of the function transformed to the outcome's mean: probabilities, or counts per trial."""
         resolved = self._resolved
         if resolved.link == "identity":
             return band
@@ -269,7 +269,7 @@ class FittedProcess:
         return (resolved.x[:, resolved.kernel.columns.index(name)], y), name, label
 
     def _along(self, name: str) -> pd.DataFrame:
-        """Rows where one column varies and the others are at their medians."""
+        """Rows in which one column varies and the others are at their medians."""
         import pandas as pd
 
         resolved, data = self._resolved, self.fit.data.dataset
@@ -294,15 +294,15 @@ class FittedProcess:
 
 
 def _variance(processes: tuple[Any, ...], z: np.ndarray) -> np.ndarray:
-    """Of the function at points, averaged over the draws.
+    """The variance of the function at points, averaged over the draws.
 
-    Draws differ in their means, too; a measurement would tell which are right, but not before it is made.
+    The variance of the means between draws is not included.
     """
     return np.mean([process.predict(z)[1] for process in processes], axis=0)
 
 
 def _measured(process: GaussianProcess, point: np.ndarray, noise: float) -> GaussianProcess:
-    """The process with one more row, at what it expects there."""
+    """The process with one more row, whose outcome is its predictive mean."""
     expected = process.predict(point[None])[0]
     return GaussianProcess(
         process.kernel,

@@ -1,6 +1,6 @@
-"""Chains whose first draws are from where none of them comes again: the warm-up was too short for them.
+"""Detect chains whose first draws come from a region that no chain visits again: their warm-up was too short.
 
-The effective sample size does not show it, and R-hat hardly does where the visit is short, though means and standard
+The effective sample size does not reveal this, and R-hat hardly does if the visit is short, although means and standard
 deviations can be far off.
 """
 
@@ -13,14 +13,14 @@ __all__ = ["late"]
 
 type Array = NDArray[np.float64]
 
-# So many draws in a row at the beginning of a chain, half of them farther from the rest than this share of its range.
+# Minimum number of consecutive first draws, and share of the others' range that half of them must be away from it.
 _FEWEST, _APART = 10, 0.25
 
 
 def late(draws: Array) -> Array:
-    """How many of its first draws each chain spends outside the range of all the others, 0 where that is by chance.
+    """The number of first draws of each chain outside the range of all other draws, 0 if it may be chance.
 
-    The others are the draws of the other chains and the second half of its own.
+    The other draws are those of the other chains and of the chain's second half.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a fit of a learner says: predictions of rows left out, how training went, margins, and pictures."""
+"""A fitted learner: held-out predictions, training curves, margins, and plots."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["PICTURES", "FittedLearner", "learner_of", "plot_regions"]
 
 PICTURES = ("regions", "training", "staged", "margins", "calibration", "confusion", "path")
-# Predictions along an input of numbers; fewer of models with draws, each of which predicts.
+# Grid points along a numeric input; fewer for models with draws, which predict from each draw.
 _GRID, _GRID_OF_DRAWS, _BLOCK = 160, 50, 4096
 
 
@@ -56,22 +56,22 @@ class FittedLearner:
 
     @cached_property
     def _learned(self) -> Learned:
-        """Trained again where the fit comes from a run folder."""
+        """The trained learner; a fit from a run folder is trained again."""
         return _posterior(self.fit).learned(self.fit.seed)
 
     @property
     def estimator(self) -> Any:
-        """The trained scikit-learn pipeline: from columns to probabilities or numbers."""
+        """The trained scikit-learn pipeline, from columns to probabilities or numbers."""
         return self._learned.estimator
 
     @property
     def learner(self) -> Any:
-        """The trained learner inside it."""
+        """The trained learner inside the pipeline."""
         return self._learned.learner
 
     @property
     def pictures(self) -> tuple[str, ...]:
-        """What :meth:`plot` can draw of this learner."""
+        """Names of the plots that :meth:`plot` has for this learner."""
         module, groups = self._learned.ready.spec.module, self.fit.data_tree.children
         apart = "cross_validation" in groups
         staged = apart and "staged_error" in (groups["training"].to_dataset() if "training" in groups else ())
@@ -88,7 +88,7 @@ class FittedLearner:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """Options that tuning chose."""
+        """Options chosen by tuning."""
         return dict(self._learned.chosen)
 
     @property
@@ -102,7 +102,7 @@ class FittedLearner:
         return self.fit.data_tree.children[name].to_dataset()
 
     def _left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """What was said of each row when it was left out, and the truth."""
+        """The held-out prediction of each row, and its outcome."""
         group = self._group("cross_validation", "prediction of rows left out", "fit with folds")
         return group["predicted"].to_numpy(), self._learned.outcome(self.fit.data)
 
@@ -118,7 +118,7 @@ class FittedLearner:
     # -- tables
 
     def left_out(self) -> pd.DataFrame:
-        """What was said of each row when it was left out: probabilities of classes or the number, fold, and truth."""
+        """The held-out prediction of each row (class probabilities or a number), its fold, and its outcome."""
         import pandas as pd
 
         predicted, outcome = self._left_out()
@@ -132,7 +132,7 @@ class FittedLearner:
         return table.assign(**{f"P({self._target}={c})": predicted[:, k] for k, c in enumerate(words)})
 
     def confusion(self) -> pd.DataFrame:
-        """How many rows of each class (rows of the table) were called which when they were left out."""
+        """The held-out confusion matrix: true classes in rows, predicted classes in columns."""
         import pandas as pd
 
         classes = self._of_classes("a table of confusions is")
@@ -144,9 +144,9 @@ class FittedLearner:
         )
 
     def calibration(self, bins: int = 10, *, ci_prob: float = 0.89) -> pd.DataFrame:
-        """Probabilities said of rows left out against how often the class was the true one; of two the second.
+        """Calibration of held-out predictions: predicted probabilities against observed frequencies of the class.
 
-        Of more classes every row counts once for each of them (``state`` is ``any``).
+        For two classes, of the second. With more classes every row counts once per class (``state`` is ``any``).
         """
         import pandas as pd
 
@@ -165,7 +165,7 @@ class FittedLearner:
         )
 
     def training(self) -> pd.DataFrame:
-        """Loss, errors or whatever the learner counts, by pass over the rows or round.
+        """The training curve: loss, errors or another measure of the learner, by pass over the rows or by round.
 
         Raises
         ------
@@ -182,7 +182,7 @@ class FittedLearner:
         return pd.concat(parts, ignore_index=True)
 
     def _curves(self) -> list[tuple[str, str, dict[str, np.ndarray]]]:
-        """Name, what it goes along, and values by unit."""
+        """For each training curve its name, the name of its axis, and the values by unit."""
         word = self._learned.ready.spec.learner
         none = f"{word} is not trained in passes over the rows that are counted"
         group = self._group("training", "training curve", none, "not-applicable")
@@ -199,15 +199,15 @@ class FittedLearner:
         return out
 
     def staged(self, data: Any = None) -> pd.DataFrame:
-        """Error after each round of boosting: the share of wrong classes, or the root of the mean squared error.
+        """Error after each round of boosting: the misclassification rate, or the root mean squared error.
 
-        Classes are those of the votes, before these are made probabilities.
+        Classes are predicted from the votes, before their conversion to probabilities.
 
         Parameters
         ----------
         data
-            Rows with the outcome, on which the learner of all rows is judged; None: the learners of the folds, on their
-            own rows and on those left out.
+            Rows with the outcome, on which the learner trained on all rows is evaluated; None: the learners of the
+            folds, on their training rows and on their held-out rows.
 
         Raises
         ------
@@ -231,7 +231,7 @@ class FittedLearner:
         return f"{self._learned.ready.spec.learner} is not trained in rounds; adaboost and boosted_regression are"
 
     def _staged(self) -> tuple[np.ndarray, np.ndarray]:
-        """Errors of the folds on their own rows and on those left out, shape (folds, rounds)."""
+        """Errors of the folds on their training rows and on their held-out rows, shape (folds, rounds) each."""
         if not hasattr(self.learner, "staged_predict"):
             raise OptionError(self._no_rounds(), code="not-applicable")
         group = self._group("training", "error by round", "fit with folds")
@@ -241,11 +241,12 @@ class FittedLearner:
         return values[:, 0], values[:, 1]
 
     def margins(self) -> dict[str, np.ndarray]:
-        """Margins of the rows: positive where the class is right, the larger the surer.
+        """Margins of the rows: positive if the predicted class is correct, larger the more certain.
 
-        Of boosting the share of votes for the true class less that for the best other, after some of the rounds;
-        of a support vector machine of two classes the score on the side of the true class (at 1 the street ends); of
-        other learners the probability of the true class less that of the best other, also of rows left out.
+        For boosting, the share of votes for the true class minus that for the best other class, after some of the
+        rounds. For a support vector machine of two classes, the decision function times the sign of the true class (1
+        at the edge of the margin). For other learners, the probability of the true class minus that of the best other
+        class, also for held-out rows.
 
         References
         ----------
@@ -267,11 +268,11 @@ class FittedLearner:
         return out
 
     def _street(self) -> bool:
-        """Whether the learner is a machine between two classes."""
+        """Whether the learner is a support vector machine of two classes."""
         return hasattr(self.learner, "street_widths") and len(self._classes) == 2
 
     def path(self, penalty: str | None = None) -> pd.DataFrame:
-        """Weights of the standardised columns by the strength of the penalty, ``ridge`` or ``lasso``.
+        """The regularisation path: weights of the standardised columns by strength of the ridge or lasso penalty.
 
         Raises
         ------
@@ -301,14 +302,14 @@ class FittedLearner:
         return table
 
     def rules(self) -> pd.DataFrame:
-        """What a tree or a decision list says, in words, with the training rows that each rule decides.
+        """The rules of a tree or a decision list in words, with the number of training rows that each decides.
 
-        Of a tree there is a rule for each leaf; of a list the first that holds decides.
+        A tree has one rule per leaf; in a list the first rule that holds decides.
 
         Raises
         ------
         OptionError
-            The learner consists of no rules.
+            The learner does not consist of rules.
         """
         import pandas as pd
 
@@ -348,24 +349,24 @@ class FittedLearner:
         bins: int = 10,
         penalty: str | None = None,
     ) -> Any:
-        """A drawing; a matplotlib figure.
+        """Plot the learner; a matplotlib figure.
 
         Parameters
         ----------
         what
             ``regions`` (predictions over two inputs, with the rows; support vectors are circled), ``training`` (loss
             or errors by pass), ``staged`` (error by round), ``margins`` (their cumulative distribution),
-            ``calibration`` and ``confusion`` (of rows left out), ``path`` (weights of a linear learner by the strength
+            ``calibration`` and ``confusion`` (of held-out rows), ``path`` (weights of a linear learner by the strength
             of the penalty). None: ``regions``.
         inputs
-            Of ``regions``: one or two inputs; default the first two columns of numbers. Others are at their medians,
-            or most frequent names.
+            For ``regions``: one or two inputs; default: the first two numeric columns. Other inputs are at their
+            medians or most frequent levels.
         at
-            Of ``regions``: other values of them.
+            For ``regions``: values of the other inputs.
         bins
-            Of ``calibration``.
+            For ``calibration``: number of bins.
         penalty
-            Of ``path``: ``ridge`` or ``lasso``.
+            For ``path``: ``ridge`` or ``lasso``.
         """
 
         what = what or "regions"
@@ -418,7 +419,7 @@ def _names_along(values: Any) -> list[Any]:
 
 
 def _lead(predicted: np.ndarray, outcome: np.ndarray) -> np.ndarray:
-    """Probability of the true class less that of the best other."""
+    """Probability of the true class minus that of the best other class."""
     at = np.arange(len(predicted))
     true_class, rest = predicted[at, outcome], predicted.copy()
     rest[at, outcome] = -np.inf
@@ -431,16 +432,16 @@ def _lead(predicted: np.ndarray, outcome: np.ndarray) -> np.ndarray:
 def plot_regions(
     fits: Mapping[str, Fitted], inputs: Sequence[str] | None = None, at: Mapping[str, Any] | None = None
 ) -> Any:
-    """Predictions of fits of any family over one or two inputs, beside each other; a matplotlib figure.
+    """Plot predictions of fits of any family over one or two inputs, side by side; a matplotlib figure.
 
     Parameters
     ----------
     fits
-        By the titles of their pictures.
+        Fits by the titles of their panels.
     inputs
-        Columns of the data; default the first two of numbers.
+        Columns of the data; default: the first two numeric columns.
     at
-        Values of other columns; default medians of numbers and the most frequent names.
+        Values of the other columns; default: medians, or the most frequent levels.
     """
 
     if not fits:
@@ -479,7 +480,7 @@ def _regions(fit: Fitted, inputs: Sequence[str] | None, at: dict[str, Any]) -> R
 
 
 def _note(rest: Mapping[str, Any], at: Mapping[str, Any]) -> str:
-    """Where the other inputs are; of many only how they were chosen."""
+    """A note on the values of the other inputs; if there are many, only on how they were chosen."""
     if not rest:
         return ""
     if len(rest) > 5:
@@ -505,7 +506,7 @@ def _target_of(fit: Fitted) -> str:
 
 
 def _used(fit: Fitted) -> list[str]:
-    """Columns of the table that the model may look at."""
+    """Columns of the table that the model may use as inputs."""
     target, rows = _target_of(fit), fit.model.data.rows
     every = [n for n, c in fit.data.dataset.columns.items() if c.dims == (rows,) and n != target]
     if fit.model.model.is_learner:
@@ -516,7 +517,7 @@ def _used(fit: Fitted) -> list[str]:
 
 
 def _named(data: Data, name: str) -> bool:
-    """Whether a column holds names: text, or numbers that stand for levels."""
+    """Whether a column is a factor: text, or numbers that stand for levels."""
     return bool(data.dataset.columns[name].text or name in data.factors)
 
 
@@ -534,7 +535,7 @@ def _chosen(data: Data, inputs: Sequence[str] | None, used: Sequence[str]) -> li
 
 
 def _typical(data: Data, name: str) -> Any:
-    """The median, or the most frequent name."""
+    """The median of a numeric column, or the most frequent level."""
     term = data.term(name, missing=True)
     if _named(data, name):
         return data.labels[name][np.bincount(term.codes[term.codes >= 0]).argmax()]
@@ -574,7 +575,7 @@ def _outcome(data: Data, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def _predicted(fit: Fitted, table: Mapping[str, np.ndarray], target: str, classes: tuple[str, ...]) -> np.ndarray:
-    """Probabilities of classes or expected numbers, in blocks."""
+    """Class probabilities or expected values, computed in blocks of rows."""
     import pandas as pd
 
     frame = pd.DataFrame(dict(table))
@@ -600,7 +601,7 @@ def _predicted(fit: Fitted, table: Mapping[str, np.ndarray], target: str, classe
 def _machine(
     fit: Fitted, table: Mapping[str, np.ndarray], shape: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Support vectors among the rows of classes (of numbers most rows are), and of two classes a machine's scores."""
+    """For a support vector classifier, the support vectors; for two classes also the decision function on the grid."""
 
     fitted = learner_of(fit)
     marked = np.asarray(getattr(fitted.learner, "support_", np.zeros(0, int)), int)

@@ -1,9 +1,9 @@
-"""The maximum of the likelihood, and the criteria that are computed from it: AIC, BIC, description length.
+"""The maximum of the likelihood, and the criteria computed from it: AIC, BIC, description length.
 
-These compare best fits and charge for the number of parameters; priors do not enter, save that a
-parameter keeps to its support. In a hierarchy the likelihood is that of the data given the group
-effects, each of which counts as a parameter; leave-one-out cross-validation is the better
-criterion there.
+These criteria compare maximised likelihoods and penalise the number of parameters. Priors do not
+enter, except that they restrict parameters to their support. In a hierarchical model the likelihood
+is that of the data given the group effects, each of which counts as a parameter; leave-one-out
+cross-validation is the better criterion there.
 
 References
 ----------
@@ -43,13 +43,13 @@ def bic(log_likelihood: float, n_parameters: float, n_obs: float) -> float:
 def description_bits(bic: float) -> float:
     """Bits to describe the data and the parameters in two parts [3]_: BIC / (2 log 2).
 
-    Each parameter is worth stating to about 1/√n of its range: ½ log₂ n bits.
+    Each parameter is stated with a precision of about 1/√n of its range, which takes ½ log₂ n bits.
     """
     return bic / (2 * math.log(2))
 
 
 def hypothesis_bits(prior: np.ndarray, log_likelihood: np.ndarray) -> np.ndarray:
-    """Bits to describe each hypothesis and then the data with its help: −log₂ prior − log₂ likelihood.
+    """Bits to describe each hypothesis and the data given it: −log₂ prior − log₂ likelihood.
 
     The shortest description is the most probable hypothesis.
     """
@@ -60,7 +60,7 @@ def hypothesis_bits(prior: np.ndarray, log_likelihood: np.ndarray) -> np.ndarray
 def effective_parameters(design: np.ndarray, ridge: float) -> float:
     """Effective number of parameters of ridge regression: the trace of X (XᵀX + λI)⁻¹ Xᵀ.
 
-    With coefficients Normal(0, 1/α) and noise of precision β, λ = α/β. Nothing shrunk (λ = 0) gives
+    With coefficients Normal(0, 1/α) and noise of precision β, λ = α/β. Without shrinkage (λ = 0) it is
     the number of columns.
 
     References
@@ -73,14 +73,14 @@ def effective_parameters(design: np.ndarray, ridge: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class MaximumLikelihood:
-    """The highest likelihood.
+    """The maximum of the likelihood.
 
     Attributes
     ----------
     log_likelihood : float
-        NaN if the likelihood has no maximum (it grows without bound, or towards infinite parameters), or is not known.
+        NaN if the likelihood is unknown or has no maximum (unbounded, or increasing towards infinite parameters).
     n_parameters : float
-        Numbers the likelihood depends on; NaN where that is no one number.
+        Number of free parameters; NaN if it is not a single number.
     n_obs : float
     """
 
@@ -98,7 +98,7 @@ class MaximumLikelihood:
 
 
 def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> MaximumLikelihood:
-    """Maximise the likelihood of some observed nodes, from the draw where it is highest.
+    """Maximise the likelihood of some observed nodes, starting at the draw with the highest likelihood.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
     from bayeslab.results.predict import value_draws
 
     if "parent_sets" in fit.data_tree.children:
-        # Structures differ in their number of parameters: there is no one maximum to penalise.
+        # Structures differ in their number of parameters, so there is no single maximum to penalise.
         return MaximumLikelihood(math.nan, math.nan, log_likelihood.shape[1])
     known = fit.bound_model.maximum_likelihood()
     if known is not None:
@@ -122,10 +122,10 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
     except ModelError as error:
         if not error.code.endswith("missing"):
             raise
-        # Cells are missing that only EM sums out.
+        # Only EM sums out these missing cells.
         return MaximumLikelihood(math.nan, math.nan, log_likelihood.shape[1])
     if fit.bound_model.summed_out() and _joint(graph):
-        # Discrete nodes are summed out of parameters and observations at once, which have no likelihood apart then.
+        # Discrete nodes are summed out of parameters and observations jointly, so there is no separate likelihood.
         return MaximumLikelihood(math.nan, math.nan, log_likelihood.shape[1])
     function, values = _function(graph, nodes)
     best = int(np.argmax(log_likelihood.sum(axis=1)))
@@ -133,7 +133,7 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
         drawn = value_draws(fit, graph)
         at = {str(name): each[best] for name, each in drawn.items()}
     except DataError:
-        # Solved without the graph, the fit has no draws of what the graph makes its parameters of.
+        # An exact fit without the graph has no draws of the graph's parameters.
         at = graph.initial_point()
     start = np.concatenate([[], *(np.ravel(at[v.name]) for v in values)]).astype(float)
     n_obs = _counted(fit, nodes, log_likelihood.shape[1])
@@ -148,14 +148,14 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
 
     limits = {"maxiter": 2000, "maxfun": 5000, "ftol": 1e-14, "gtol": 1e-7}
     optimum = minimize(objective, start, jac=True, method="L-BFGS-B", options=limits)
-    # A maximum at infinity is approached for ever: the parameters run away while the gain dwindles.
+    # If the maximum is at infinity, parameters diverge while the gain decreases.
     bounded = bool(optimum.fun < 1e299 and np.max(np.abs(optimum.x)) < 1e3 + 10 * np.max(np.abs(start)))
     settled = float(0.5 * optimum.jac @ optimum.hess_inv(optimum.jac)) < 1e-3
     return MaximumLikelihood(-float(optimum.fun) if bounded and settled else math.nan, start.size, n_obs)
 
 
 def _joint(graph: Any) -> bool:
-    """Whether PyMC-extras has joined random variables over a discrete node that they share."""
+    """Whether pymc-extras has joined random variables that share a discrete node."""
     from pymc_extras.model.marginal.distributions.core import MarginalRV
     from pytensor.graph.traversal import ancestors
 
@@ -163,19 +163,19 @@ def _joint(graph: Any) -> bool:
 
 
 def _counted(fit: Fitted, nodes: list[str], n_terms: int) -> float:
-    """The number of observations: a row counts as often as its weight says."""
+    """The number of observations, with rows counted by their weights."""
     weights = fit.bound_model.row_weights()
     return n_terms + sum(float(np.sum(each)) - np.size(each) for name, each in weights.items() if name in nodes)
 
 
 def _function(graph: Any, nodes: list[str]) -> tuple[Any, list[Any]]:
-    """Log likelihood and gradient of a flat vector, and the value variables the vector joins."""
+    """Log likelihood and gradient as a function of a flat vector, and the value variables that the vector joins."""
     import pytensor
     import pytensor.tensor as pt
     from pytensor.graph.replace import clone_replace
     from pytensor.graph.traversal import ancestors
 
-    # Potentials of these names are the likelihood of rows that were summed up or weighted, or have hidden parts.
+    # Potentials with these names are likelihoods of rows that are aggregated, weighted, or have latent variables.
     summed = {"weights", *nodes, *(f"{name}_rows" for name in nodes)}
     wanted = [rv for rv in graph.observed_RVs if rv.name.removesuffix("_observed") in nodes]
     wanted += [potential for potential in graph.potentials if potential.name in summed]
@@ -197,6 +197,6 @@ def _function(graph: Any, nodes: list[str]) -> tuple[Any, list[Any]]:
             for v, shape, size, end in zip(values, shapes, sizes, ends, strict=True)
         }
         outputs = clone_replace([log_likelihood, gradient], parts)
-        # Without fusion: PyTensor loops over the elements of fused operations in Python.
+        # No fusion: PyTensor would loop over the elements of fused operations in Python.
         mode = pytensor.compile.mode.Mode("py", "fast_compile")
         return pytensor.function([point], outputs, mode=mode), values

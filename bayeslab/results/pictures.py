@@ -1,4 +1,4 @@
-"""The pictures of a fit by their names: the one that suits the model first."""
+"""The plots of a fit by name; the first suits the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bayeslab.errors import OptionError
 
 __all__ = ["draw", "first"]
 
-# By what results have a view of.
+# Plots by the view that the fit has.
 _FIRST = {
     "learner": "regions",
     "clusters": "components",
@@ -21,12 +21,12 @@ _FIRST = {
 
 
 def first(fit: Any) -> str:
-    """The name of the picture that is drawn where none is named."""
+    """The name of the default plot."""
     return "edges" if _has_structures(fit) else _FIRST.get(fit.bound_model.view, "density")
 
 
 def draw(fit: Any, what: str, columns: Sequence[str] | None) -> Any:
-    """The figure, as the method of the fit makes it: see :meth:`bayeslab.results.fit.Fit.plot`."""
+    """The figure of a plot: see :meth:`bayeslab.results.fit.Fit.plot`."""
     view = fit.bound_model.view
     if view == "learner":
         return fit.learner.plot(what, inputs=None if columns is None else list(columns))

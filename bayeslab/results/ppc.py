@@ -1,10 +1,10 @@
-"""Could the model have produced these data? Predictive checks, LOO-PIT, decisions and calibration of a fit.
+"""Predictive checks, LOO-PIT, decisions and calibration of a fit.
 
-A predictive check draws replications of the data and asks where a statistic of the real data lies
-among those of the replications [1]_. After fitting, replications have seen the data, so that
-p-values are conservative: near 0 or 1 they show a misfit, in the middle they show little. The
-probability integral transform of each observation under the prediction that has not seen it
-(LOO-PIT) is uniform if predictions are calibrated [2]_.
+A predictive check draws replications of the data and compares a statistic of the observed data with
+those of the replications [1]_. Posterior replications depend on the data, so p-values are
+conservative: values near 0 or 1 show a misfit, values in the middle show little. The probability
+integral transform of each observation under its leave-one-out prediction (LOO-PIT) is uniform if
+predictions are calibrated [2]_.
 
 References
 ----------
@@ -79,7 +79,7 @@ def two_sided(observed: float, replicated: Array) -> float:
 def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, tuple[Array, Array]]:
     """Observed values (cell,) and replications (draw, cell) of every outcome.
 
-    Missing cells are left out, and values that the model conditions on.
+    Missing cells and values that the model conditions on are left out.
     """
     if kind not in ("posterior", "prior"):
         raise OptionError(f"kind is posterior or prior, not {kind!r}", code="unknown-word")
@@ -104,7 +104,7 @@ def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, 
         drawn = values.transpose("chain", "draw", *real.dims) if set(real.dims) < set(values.dims) else values
         flat = drawn.to_numpy().astype(float).reshape(drawn.sizes["chain"] * drawn.sizes["draw"], -1)
         cells = real.to_numpy().astype(float).ravel()
-        # Rows that a lag leaves without a distribution come first and are not replicated.
+        # The first rows have no distribution because of a lag, and are not replicated.
         cells = cells[len(cells) - flat.shape[1] :]
         there = ~np.isnan(cells) & ~conditioned(str(name), fit.bound_model, len(cells))
         if not there.any():
@@ -154,15 +154,15 @@ def _statistic(statistic: Statistic) -> tuple[str, Callable[[Array], Array]]:
 
 
 def loo_pit(fit: Fitted, seed: int | None = None) -> dict[str, Array]:
-    """Probability, predicted without it, that a replication lies below each observation.
+    """Leave-one-out predictive probability of a value below each observation.
 
-    For discrete outcomes the part of the probability at the observation itself is split at random,
-    so that the values are uniform for calibrated predictions.
+    For discrete outcomes the values are randomised over the probability of the observation itself, so
+    that they are uniform for calibrated predictions.
 
     Returns
     -------
     dict of str to ndarray
-        By outcome, shape (observation,).
+        The values of each outcome, shape (observation,).
     """
 
     group = fit.group("log_likelihood", log_likelihood).to_dataset()
@@ -215,7 +215,7 @@ def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
         event = f"{name} = {table['state'].iloc[-1]}"
         return predictive.calibration_curve(table["predicted"].to_numpy(), share, low, high, event)
     if what not in STATISTICS:
-        # Calibration is of outcomes whose values have probabilities.
+        # Only outcomes whose values have probabilities can be calibrated.
         known = ["density", "pit", *(["calibration"] if drawn.dtype.kind in "iub" else []), *STATISTICS]
         raise OptionError(f"unknown picture '{what}'{hint(what, known)}", code="unknown-word")
     function = STATISTICS[what]
@@ -226,10 +226,10 @@ def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
 
 
 def _unseen(fit: Fitted, data: Any, node: str | None, what: str) -> str | None:
-    """The outcome, where the model would look at its cells to predict them; None where it predicts from others anyway.
+    """The outcome, if its observed cells must be hidden from the model that predicts them, else None.
 
-    Rows of a mixture, a net or latent features are independent: the column is left out of them. Rows of a chain are
-    not, and without the column nothing would be known of the states.
+    Rows of a mixture, a net or latent features are independent, so the column is removed. Rows of a chain are not, and
+    without the column the states would be unknown.
     """
     used = fit.bound_model.outcomes_used()
     if used == "no" or "parent_sets" in fit.data_tree.children:
@@ -262,7 +262,7 @@ def _outcome(drawn: Any, node: str | None) -> Any:
 
 
 def _undecided(fit: Fitted, data: Any, drawn: Any) -> Any:
-    """Draws of the rows that there is something to decide about: of a chain those with an open cell that is predicted.
+    """Draws of the rows that need a decision; for a chain, rows with a missing cell that is predicted.
 
     Raises
     ------
@@ -274,7 +274,7 @@ def _undecided(fit: Fitted, data: Any, drawn: Any) -> Any:
     rows = fit.data if data is None else bound_to(fit, data)
     column, values = rows.dataset.columns.get(str(drawn.name)), drawn.to_numpy()
     open_ = np.ones(values.shape[1], bool) if column is None else column.absent()
-    # Without the past that a window needs a cell has no distribution.
+    # A cell without the past rows that its window needs has no distribution.
     asked = open_ & ~np.isnan(values).any(axis=0)
     if not asked.any():
         raise OptionError(
@@ -287,7 +287,7 @@ def _undecided(fit: Fitted, data: Any, drawn: Any) -> Any:
 
 
 def _states(fit: Fitted, name: str, draws: np.ndarray) -> tuple[list[Any], NDArray[np.int64]]:
-    """Names and numbers of the values a discrete outcome can take."""
+    """Names and codes of the values that a discrete outcome can take."""
     if draws.dtype.kind not in "iub":
         raise OptionError(f"'{name}' is continuous; this is for discrete outcomes", code="not-applicable")
     labels = fit.data.labels.get(name)
@@ -305,7 +305,7 @@ def _states(fit: Fitted, name: str, draws: np.ndarray) -> tuple[list[Any], NDArr
 
 
 def _probabilities(draws: np.ndarray, states: NDArray[np.int64]) -> Array:
-    """Shape (case, state)."""
+    """Shares of the draws in each state, shape (case, state)."""
     return np.stack([(draws == state).mean(axis=0).ravel() for state in states], axis=-1)
 
 
@@ -319,14 +319,14 @@ def _of_states(
     seed: int | None,
     unseen: str | None,
 ) -> Array:
-    """Probabilities of an outcome's states as `predict` gives them; where it gives none, shares of draws."""
+    """Probabilities of an outcome's states from `predict`, or shares of draws if it provides none."""
     import pandas as pd
 
     if draws.ndim <= 2:
         table = predict(fit, data, "probabilities", seed=seed, unseen=unseen)
         columns, frame = [f"P({name}={word})" for word in words], pd.DataFrame(table)
         if not set(columns).isdisjoint(frame) and len(frame) == draws[0].size:
-            # Values that no draw has are as good as impossible.
+            # Values that occur in no draw are treated as impossible.
             return np.asarray(frame.reindex(columns=columns, fill_value=0.0), float)
     return _probabilities(draws, states)
 
@@ -355,7 +355,7 @@ def decide(fit: Fitted, data: Any, loss: Any, node: str | None, seed: int | None
                 " squared or the costs of too much and too little",
                 code="not-applicable",
             )
-        losses.from_draws(draws, "zero_one")  # says why not
+        losses.from_draws(draws, "zero_one")  # raises the error
     words, states = _states(fit, name, draws)
     if isinstance(loss, str) and fit.data.labels.get(name) is None:
         states = values_between(states).astype(np.int64)
@@ -366,7 +366,7 @@ def decide(fit: Fitted, data: Any, loss: Any, node: str | None, seed: int | None
         return pd.DataFrame(columns | {"action": np.asarray(words)[likely], "expected_loss": remaining})
     actions, matrix = _matrix(loss, words)
     if np.any(np.abs(probabilities.sum(axis=1) - 1) > 1e-9):
-        # A matrix has no loss of values beyond those drawn.
+        # The matrix has no loss for other values than those drawn.
         probabilities = _probabilities(draws, states)
     best = losses.from_probabilities(probabilities, matrix)
     columns |= {"action": np.asarray(actions, dtype=object)[best.action], "expected_loss": best.expected_loss}
@@ -376,7 +376,7 @@ def decide(fit: Fitted, data: Any, loss: Any, node: str | None, seed: int | None
 
 
 def _matrix(loss: Any, states: Sequence[Any]) -> tuple[list[Any], Array]:
-    """Names of the actions and the matrix (state, action), from a table, an array or {action: {state: loss}}."""
+    """Names of the actions and the loss matrix (state, action), from a table, an array or {action: {state: loss}}."""
     words = [str(s) for s in states]
     if isinstance(loss, Mapping):
         rows = {str(a): {str(s): v for s, v in entry.items()} for a, entry in loss.items()}
@@ -422,7 +422,7 @@ def calibration(fit: Fitted, data: Any, bins: int, node: str | None, ci_prob: fl
     there = np.isin(happened, states)
     probabilities, happened = probabilities[there], happened[there]
     parts = []
-    # Of two states the second says it all.
+    # For two states the second suffices.
     for k in range(len(states)) if len(states) > 2 else [len(states) - 1]:
         curve = scores.calibration_bins(probabilities[:, k], happened == states[k], bins, ci_prob)
         columns = {
@@ -445,5 +445,5 @@ def calibration(fit: Fitted, data: Any, bins: int, node: str | None, ci_prob: fl
 
 
 def _floored(probabilities: Array, n_draws: int) -> Array:
-    """Probabilities from draws with half a draw for every state: never drawn is not impossible."""
+    """Probabilities from draws with half a draw added to every state, so that none is zero."""
     return np.asarray((probabilities * n_draws + 0.5) / (n_draws + 0.5 * probabilities.shape[1]))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pymc
     import xarray as xr
 
-# At a point estimate predictions are spread all the same: so many are drawn there, fewer where rows are very many.
+# Predictive draws at a point estimate; fewer if there are very many rows.
 _AT_A_POINT, _FEWEST, _CELLS = 1_000, 100, 20_000_000
 
 __all__ = [
@@ -56,12 +56,12 @@ def simulate(model: Any, data: Any = None, draws: int = 500, *, seed: int | None
     model
         A model or the path of a model file.
     data
-        Predictors (and the lengths of dimensions). None: what the model file names, if it names
+        Predictors, and the lengths of dimensions. None: the data that the model file names, if
         any; without data every dimension needs a length in ``dims``.
     draws
         Number of draws.
     seed
-        None: the model's, else a new one.
+        Seed; None: the model's, else a new one.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def simulate(model: Any, data: Any = None, draws: int = 500, *, seed: int | None
     Raises
     ------
     ModelError
-        A node has no proper prior (Flat), or a dimension no length.
+        A node has an improper prior (Flat), or a dimension has no length.
     """
     import xarray as xr
 
@@ -106,7 +106,7 @@ def prior_groups(posterior: Posterior, draws: int, seed: int) -> dict[str, xr.Da
     }
 
 
-# Of these nothing can be drawn before there are data.
+# Nodes of these kinds cannot be drawn without data.
 _IMPROPER = ("FlatRV", "HalfFlatRV", "ICARRV")
 
 
@@ -121,7 +121,7 @@ def _refuse_flat(graph: pymc.Model) -> None:
 
 
 def _held(fit: Fitted, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
-    """The posterior draws a graph on other data can take over: those of the same quantities."""
+    """The posterior draws that a graph on other data can use: those of the same quantities."""
     group = fit.posterior.to_dataset()
     same_rows = data.dataset is fit.data.dataset or data.dataset.digests() == fit.data.dataset.digests()
     named_rows = data.dataset.rows in data.dataset.levels
@@ -147,12 +147,12 @@ def _held(fit: Fitted, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
 
 
 def _of_levels(draws: Any, wanted: Mapping[str, np.ndarray]) -> Any:
-    """Draws at the levels that other data have, found by their names; None where all levels of a dimension are new.
+    """Draws at the levels of other data, matched by name; None if all levels of a dimension are new.
 
     Raises
     ------
     DataError
-        Some levels are new and others are not: new ones are drawn anew, together.
+        Some levels are new and others are not, but new levels can only be drawn all together.
     """
     for dim, levels in wanted.items():
         if dim not in draws.coords:
@@ -180,7 +180,7 @@ def posterior_predictive(fit: Fitted) -> xr.Dataset:
 
 
 def _draws(fit: Fitted, posterior: Posterior, seed: int, each: int = 1, *, open_cells: bool = False) -> xr.Dataset:
-    """Outcomes drawn at every posterior draw, or ``each`` times there; where a family can tell, only open cells."""
+    """Outcomes drawn ``each`` times at every posterior draw; with ``open_cells``, of missing cells only if possible."""
     names = list(fit.bound_model.outcomes())
     if posterior.on_arrays:
         values, rng = _repeated(posterior_values(fit), each), stream(seed, "predict")
@@ -198,7 +198,7 @@ def _draws(fit: Fitted, posterior: Posterior, seed: int, each: int = 1, *, open_
 def _unobserved(
     fit: Fitted, posterior: Posterior, names: list[str], each: int = 1
 ) -> tuple[pymc.Model, dict[str, np.ndarray]]:
-    """The graph in which outcomes are random, and the draws that it takes over."""
+    """The graph in which outcomes are random, and the posterior draws that it uses."""
     graph = posterior.graph(purpose="predict", targets=names)
     given = _repeated(_held(fit, graph, posterior.data), each)
     given |= _paths_given(posterior, given, names, fit.seed)
@@ -216,7 +216,7 @@ def _unobserved(
 def _paths_given(
     posterior: Posterior, given: Mapping[str, np.ndarray], names: list[str], seed: int
 ) -> dict[str, np.ndarray]:
-    """Hidden paths that the fit has no draws of, drawn at its parameters given what these data hold of the outcomes."""
+    """Draws of hidden paths that the fit lacks, at its parameters and given the observed outcomes of these data."""
     lacking = [name for name in posterior.hidden_paths() if name not in given]
     if not lacking or not any(posterior.data.present(name) for name in names):
         return {}
@@ -231,7 +231,7 @@ def _paths_given(
 
 
 def _states_given(fit: Fitted, graph: pymc.Model, given: Mapping[str, np.ndarray], each: int) -> dict[str, np.ndarray]:
-    """Normals of states that the fit has no draws of, a point estimate, drawn given its data at its parameters."""
+    """Draws of the integrated-out normal states that a point estimate lacks, given its data and its parameters."""
     lacking = {rv.name for rv in graph.free_RVs} - given.keys()
     if not lacking & set(fit.bound_model.integrated().values()):
         return {}
@@ -244,7 +244,7 @@ def _states_given(fit: Fitted, graph: pymc.Model, given: Mapping[str, np.ndarray
 
 
 def _warn_of_unused(graph: pymc.Model, data: Data, names: list[str]) -> None:
-    """Say where some outcomes are given and others asked for, and the given ones do not help."""
+    """Warn if some outcomes are given but do not inform the predictions of the others."""
     present = {n: c for n in names if (c := data.dataset.columns.get(n)) is not None and not c.absent().all()}
     if len(present) == len(names):
         return
@@ -263,7 +263,7 @@ def _repeated(values: Mapping[str, np.ndarray], each: int) -> dict[str, np.ndarr
 
 
 def _coords(fit: Fitted, each: int = 1) -> dict[str, np.ndarray]:
-    """Chains and draws; numbered anew where there are several replications of each."""
+    """Coordinates of chains and draws; renumbered if there are several replications per draw."""
     chain, draw = fit.posterior["chain"].to_numpy(), fit.posterior["draw"].to_numpy()
     return {"chain": chain, "draw": draw if each == 1 else np.arange(len(draw) * each)}
 
@@ -275,7 +275,7 @@ def _on_arrays(
     attrs: Mapping[str, Any],
     each: int = 1,
 ) -> xr.Dataset:
-    """What a family computed for each draw, as a Dataset."""
+    """Arrays that a family computed for each draw, as a Dataset."""
     labels = posterior.bound_data().labels
     coords = _coords(fit, each)
     lengths = [len(axis) for axis in coords.values()]
@@ -336,9 +336,9 @@ def predict(
 
 
 def in_labels(model: Model, data: Data, drawn: xr.Dataset) -> xr.Dataset:
-    """Draws of outcomes whose levels are whole numbers as these, so that they can be read as data; others as they are.
+    """Draws with codes replaced by levels for outcomes whose levels are integers, so that they can be read as data.
 
-    Draws of outcomes with other levels are positions in them, from 0, which as data are positions too.
+    Draws of outcomes with other levels stay positions from 0, which are read as positions.
     """
     for name, dim in model.model.categories(data).items():
         labels = data.labels.get(dim if dim is not None else name)
@@ -351,7 +351,7 @@ def in_labels(model: Model, data: Data, drawn: xr.Dataset) -> xr.Dataset:
 
 
 def _joined(posterior: Posterior, parts: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:
-    """Tables of parts, one under the other, with the labels of the rows."""
+    """The tables of parts concatenated, with the labels of the rows."""
     import pandas as pd
 
     data = posterior.bound_data()
@@ -365,7 +365,7 @@ def _joined(posterior: Posterior, parts: Mapping[str, Mapping[str, np.ndarray]])
 
 
 def _replications(fit: Fitted, data: Data) -> int:
-    """How many predictions each posterior draw makes: one, but many where there is a single one, a point."""
+    """Number of predictive draws per posterior draw: one, or many at a point estimate."""
     if fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] > 1:
         return 1
     rows = max(len(data.labels.get(data.dataset.rows, ())), 1)
@@ -373,7 +373,7 @@ def _replications(fit: Fitted, data: Data) -> int:
 
 
 def summarised(fit: Fitted, drawn: xr.Dataset, data: Any, kind: str, ci_prob: float) -> Any:
-    """Predictive draws as the kind of answer that was asked for."""
+    """Predictive draws summarised as the requested kind of prediction."""
     if kind == "draws":
         return drawn
     frame = _probabilities(fit, drawn, data) if kind == "probabilities" else _means(drawn, ci_prob, _words(fit, drawn))
@@ -381,14 +381,14 @@ def summarised(fit: Fitted, drawn: xr.Dataset, data: Any, kind: str, ci_prob: fl
 
 
 def _words(fit: Fitted, drawn: xr.Dataset) -> dict[str, np.ndarray]:
-    """The levels of outcomes that are words; draws of these are positions among them."""
+    """The levels of outcomes that are words; their draws are positions in these levels."""
     dims = fit.model.model.categories(fit.data)
     levels = {name: fit.data.labels.get(dim if dim is not None else name) for name, dim in dims.items()}
     return {n: v for n, v in levels.items() if n in drawn and v is not None and not labels_are_numbers(v)}
 
 
 def _means(drawn: xr.Dataset, ci_prob: float, words: Mapping[str, np.ndarray]) -> pd.DataFrame:
-    """Mean, sd and interval of each cell; of words, which have none, the most probable one and its probability."""
+    """Mean, sd and interval of each cell; for words, the most probable one and its probability."""
     import pandas as pd
 
     tail = (1 - ci_prob) / 2
@@ -409,10 +409,10 @@ def _means(drawn: xr.Dataset, ci_prob: float, words: Mapping[str, np.ndarray]) -
             parts.append(pd.DataFrame(columns, index=None if rest else [0]))
             continue
         low, middle, high = np.quantile(array, [tail, 0.5, 1 - tail], axis=0)
-        # Tails can be too heavy for a mean, and then the median is given.
+        # If tails are too heavy for a mean, the median is given.
         meanless = ~np.isnan(heavy(array.reshape(len(array), 1, -1).T))
         sd = array.std(axis=0, ddof=1).ravel() if len(array) > 1 else np.zeros(array[0].size)
-        # Sums round: what is given is itself, and certain.
+        # Values that are equal in all draws are reported without the rounding error of averages.
         given = (array == array[0]).all(axis=0).ravel()
         columns |= {
             "mean": np.where(meanless, np.nan, np.where(given, array[0].ravel(), array.mean(axis=0).ravel())),
@@ -432,9 +432,9 @@ def _labels(drawn: xr.Dataset, dim: Any) -> np.ndarray:
 def _averaged(
     fit: Fitted, bound: Data, name: str, levels: np.ndarray, drawn_shape: tuple[int, ...], seed: int
 ) -> np.ndarray | None:
-    """P(outcome = level | draw) averaged over the draws, (levels, ...); None where the graph has no such density.
+    """P(outcome = level | draw) averaged over the draws, shape (levels, ...); None if the graph has no such density.
 
-    Shares of draws would have the error of a coin, which of a rare level is larger than its probability.
+    Shares of predictive draws would have a binomial error, which for a rare level exceeds its probability.
     """
     import pymc as pm
     import pytensor.tensor as pt
@@ -450,7 +450,7 @@ def _averaged(
     many = max(1, _MOST_CHANCES // total.size)
     try:
         with graph:
-            # All levels at once: compiled and evaluated one by one they would take as many times as long.
+            # All levels at once: compiling and evaluating them one by one would be as many times slower.
             each = levels.astype(outcome.dtype).reshape(-1, *[1] * outcome.ndim)
             spread = pt.broadcast_to(pt.constant(each), (len(levels), *outcome.shape))
             pm.Deterministic("_chances", pt.exp(pm.logp(outcome, spread)))
@@ -463,13 +463,13 @@ def _averaged(
     return None if np.isnan(total).any() else total / n_draws
 
 
-# Of a point the chances are those of that point, and draws are as good.
+# Fewest draws to average over: at a point estimate, shares of predictive draws do as well.
 _FEWEST_AVERAGED = 2
-# So many numbers are held at most while probabilities are averaged.
+# Largest count of numbers held while probabilities are averaged.
 _MOST_CHANCES = 50_000_000
-# Values of counts between which each has a column, drawn or not.
+# Largest range of counts in which every value gets a column, drawn or not.
 _MOST_VALUES = 1_000
-# A rest of a distribution that is more than rounding.
+# Smallest remaining probability that is more than rounding error.
 _REST = 1e-9
 
 
@@ -507,14 +507,14 @@ def _probabilities(fit: Fitted, drawn: xr.Dataset, data: Any) -> pd.DataFrame:
             columns[f"P({name}={shown})"] = np.atleast_1d(share)
         rest = np.atleast_1d(1 - shares.sum(axis=0))
         if (rest > _REST).any():
-            # Values beyond those drawn.
+            # Values outside the range of the draws.
             columns[f"P({name}=other)"] = np.maximum(rest, 0.0)
         parts.append(pd.DataFrame(columns))
     return pd.concat(parts, axis=1)
 
 
 def values_between(values: np.ndarray) -> np.ndarray:
-    """Whole numbers from the smallest to the largest, unless they are very many; 0 and 1 where there are no others."""
+    """All integers from the smallest to the largest value, unless there are very many; 0 and 1 for values in {0, 1}."""
     low, high = int(values.min()), int(values.max())
     if low >= 0 and high <= 1:
         return np.arange(2)
@@ -522,7 +522,7 @@ def values_between(values: np.ndarray) -> np.ndarray:
 
 
 def _like(frame: pd.DataFrame, given: Any) -> Any:
-    """The table as the kind of dataframe that was given."""
+    """The table as the same type of dataframe as the given data."""
     if type(given).__module__.startswith("polars"):
         import polars
 
@@ -540,9 +540,9 @@ def log_likelihood(fit: Fitted, data: Data | None = None, *, weighted: bool = Tr
     Parameters
     ----------
     data
-        Other data bound to the model; their parameters must be those of the fit.
+        Other data bound to the model, with the same parameters as the fit.
     weighted
-        Whether rows are multiplied by the weights that the model gives them, or are single rows.
+        Whether the terms of rows are multiplied by the model's weights.
     """
     posterior = fit.bound_model.on(data or fit.data)
     log_p = _unweighted_log_likelihood(fit, posterior, data)
@@ -555,7 +555,7 @@ def _unweighted_log_likelihood(fit: Fitted, posterior: Posterior, data: Data | N
         return log_likelihoods(fit, posterior.data)
     made = posterior.log_likelihoods(posterior_values(fit))
     if made is not None:
-        # A term of whole rows may not have the name of the rows' dimension.
+        # A variable cannot have the name of its dimension.
         named = {f"{name}_density" if (name,) == dims else name: (dims, v) for name, (dims, v) in made.items()}
         return _on_arrays(fit, posterior, named, {})
     eliminated = posterior.elimination()
@@ -575,7 +575,7 @@ def _unweighted_log_likelihood(fit: Fitted, posterior: Posterior, data: Data | N
 
 
 def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, sums: Eliminated) -> xr.Dataset:
-    """Terms with the discrete nodes summed out, each of the observation that its part of the sum holds."""
+    """Likelihood terms with the discrete nodes summed out, one per observation."""
     held = posterior_values(fit) if data is None else _held(fit, graph, data)
     lacking = [rv.name for rv in graph.free_RVs if rv.name not in held]
     if lacking:
@@ -598,9 +598,9 @@ def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, su
 
 
 def pointwise_graph(posterior: Posterior) -> pymc.Model:
-    """The model's graph with a likelihood term for every observation, also where the graph to fit sums them up.
+    """The model's graph with one likelihood term per observation, even if the graph for fitting aggregates them.
 
-    Discrete nodes without data are random in it: given their values each observation has a term of its own.
+    Discrete nodes without data are random in it, because given their values each observation has its own term.
     """
     if not posterior.summed_out():
         built = posterior.graph()
@@ -616,7 +616,7 @@ def value_draws(fit: Fitted, graph: pymc.Model, data: Data | None = None) -> dic
     Raises
     ------
     DataError
-        The graph has parameters the fit has no draws of.
+        The fit has no draws of some of the graph's parameters.
     """
     names = {v.name for v in graph.value_vars}
     if data is None and "unconstrained_posterior" in fit.data_tree.children:

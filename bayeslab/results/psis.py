@@ -1,10 +1,10 @@
-"""Pareto-smoothed importance sampling: leave-one-out predictions from the posterior of all the data.
+"""Pareto-smoothed importance sampling: leave-one-out predictions from the posterior given all the data.
 
-Dropping observation i changes the posterior by the factor 1 / p(y_i | parameters). These ratios
-are importance weights for the draws at hand; where a few of them dominate, their upper tail is
+Omitting observation i changes the posterior by the factor 1 / p(y_i | parameters). These ratios are
+importance weights of the posterior draws. Their upper tail, which a few weights can dominate, is
 replaced by expected order statistics of a generalised Pareto distribution fitted to it. The fitted
-shape k says whether to trust the result: up to 0.7 the smoothed estimate has a usable error, above
-it the posterior without the observation is too different from the one with it.
+shape k is a diagnostic: up to 0.7 the error of the smoothed estimate is usable; above, the posteriors
+with and without the observation differ too much.
 
 Arrays are (observation, draw), so that a tail is contiguous in memory.
 
@@ -30,13 +30,13 @@ __all__ = ["good_k", "leave_one_out", "pareto_fit", "pareto_smoothed", "smoothed
 
 Array = NDArray[np.float64]
 
-_BATCH = 1 << 22  # numbers worked on at a time
-# Weights are all but equal where so large a share of the draws is effective.
+_BATCH = 1 << 22  # numbers processed at a time
+# If the relative effective sample size is larger than this, the weights count as equal.
 _ALIKE = 0.99
 
 
 def good_k(n_draws: int) -> float:
-    """The shape up to which estimates from so many draws can be trusted ([1], section 3.2.4)."""
+    """The largest shape k for which an estimate from ``n_draws`` draws is reliable ([1], section 3.2.4)."""
     return min(1 - 1 / math.log10(max(n_draws, 2)), 0.7)
 
 
@@ -48,14 +48,14 @@ def leave_one_out(log_likelihood: Array, relative_efficiency: Array | float = 1.
     log_likelihood
         Shape (observation, draw).
     relative_efficiency
-        Effective draws over draws, of each observation's likelihood or of all.
+        Effective sample size over the number of draws, for each observation's likelihood or one value for all.
 
     Returns
     -------
     elpd, p_loo, pareto_k : ndarray
         Shape (observation,): log predictive density ([3], eq. 10), its difference from the log
-        density with the observation included (these add up to the effective number of parameters),
-        and the shape of the tail.
+        density with the observation included (these differences add up to the effective number of
+        parameters), and the shape of the tail.
     """
     n_obs, n_draws = log_likelihood.shape
     efficiency = np.broadcast_to(np.asarray(relative_efficiency, float), (n_obs,))
@@ -82,8 +82,8 @@ def smoothed_log_weights(log_ratios: Array, relative_efficiency: Array | float =
     log_weights : ndarray
         Shape (observation, draw); each row's weights sum to one.
     pareto_k : ndarray
-        Shape (observation,); infinite where the tail is too short to say, or most of it one value; −inf where ratios
-        are all but equal.
+        Shape (observation,); infinite if the tail is too short to fit or is mostly one value; −inf if the ratios are
+        nearly equal.
     """
     n_obs, n_draws = log_ratios.shape
     efficiency = np.broadcast_to(np.asarray(relative_efficiency, float), (n_obs,))
@@ -118,10 +118,10 @@ def _smooth_tails(shifted: Array, length: int) -> tuple[Array, Array]:
     probabilities = (np.arange(length) + 0.5) / length
     with np.errstate(divide="ignore", invalid="ignore"):
         quantiles = cut[rows] + _pareto_quantiles(probabilities, k, sigma)
-        # No smoothed ratio is larger than the largest raw one.
+        # Smoothed ratios are truncated at the largest raw ratio.
         smoothed = np.minimum(np.log(quantiles), 0.0)
     usable = np.isfinite(k) & np.all(np.isfinite(smoothed), axis=1)
-    # Draws that repeat, such as partitions, have no tail to fit; where all weigh about the same, none is needed.
+    # Repeated draws, such as partitions, have no tail to fit; nearly equal weights need no fit.
     weights = np.exp(shifted[rows])
     size = weights.sum(axis=1) ** 2 / (weights**2).sum(axis=1)
     shape[rows] = np.where(np.isfinite(k), k, np.where(size > _ALIKE * shifted.shape[1], -np.inf, np.inf))
@@ -138,15 +138,15 @@ def _pareto_quantiles(probabilities: Array, k: Array, sigma: Array) -> Array:
 
 
 def pareto_fit(exceedances: Array) -> tuple[Array, Array]:
-    """Shape and scale of the generalised Pareto distribution behind sorted rows of exceedances.
+    """Shape and scale of the generalised Pareto distribution fitted to sorted rows of exceedances.
 
-    The estimate is the approximate posterior mean of [2]; the shape is then drawn towards 0.5 with
+    The estimate is the approximate posterior mean of [2]; the shape is then shrunk towards 0.5 with
     the weight of ten observations ([1], appendix G).
 
     Parameters
     ----------
     exceedances
-        Shape (rows, n), ascending, not negative.
+        Shape (rows, n), ascending, non-negative.
 
     Returns
     -------
@@ -182,15 +182,15 @@ def pareto_smoothed(log_ratios: Array) -> tuple[Array, float]:
     Parameters
     ----------
     log_ratios
-        Log importance ratios, shape (draw,); -inf for no weight.
+        Log importance ratios, shape (draw,); -inf for weight zero.
 
     Returns
     -------
     log_weights : ndarray
         Normalised: their exponentials sum to 1.
     k : float
-        Shape of the generalised Pareto distribution of the largest ratios: how many moments they
-        have is 1/k. 0 when all ratios are equal; inf when there is nothing to fit it to.
+        Shape of the generalised Pareto distribution of the largest ratios, which have 1/k moments. It
+        is 0 if all ratios are equal, and inf if there are too few to fit.
     """
     shifted = np.where(np.isnan(log_ratios), -np.inf, log_ratios)
     if not np.isfinite(shifted.max(initial=-np.inf)):

@@ -1,7 +1,7 @@
-"""Numbers for people: the summary table, and how a fit looks in a terminal and in a notebook.
+"""The summary table, and the display of a fit in a terminal and in a notebook.
 
-The HTML is static (no scripts, no widgets), takes its text colour from the page so that it reads in
-light and dark themes, and escapes every word that comes from a model or its data.
+The HTML is static (no scripts, no widgets), inherits its text colour from the page so that it is
+readable in light and dark themes, and escapes all text that comes from a model or its data.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ __all__ = [
     "topics_html",
 ]
 
-_ESS_WARN, _ESS_FAIL = 4 * checks.ESS_WARN, 4 * checks.ESS_FAIL  # as for four chains
+_ESS_WARN, _ESS_FAIL = 4 * checks.ESS_WARN, 4 * checks.ESS_FAIL  # for four chains
 _HTML_ROWS = 1000
-# What a quantity without a variance does not have.
+# Columns that are missing for a quantity without a variance.
 _OF_MEANS = ("mean", "sd", "mcse_mean", "mcse_sd")
 
 
@@ -63,7 +63,7 @@ def exact_summary(
     Returns
     -------
     DataFrame
-        Columns ``mean``, ``sd`` and the ends of the interval; where a mean or sd is infinite it is NaN, and there is a
+        Columns ``mean``, ``sd`` and the ends of the interval. An infinite mean or sd is NaN, and then there is a
         column ``median``.
     """
     import pandas as pd
@@ -85,7 +85,7 @@ def exact_summary(
     moments = frame[["mean", "sd"]].where(np.isfinite(frame[["mean", "sd"]]))
     frame[["mean", "sd"]] = moments
     if moments.isna().any(axis=None):
-        # What has no mean or sd has a median.
+        # A quantity without mean or sd has a median.
         one = group.sel(statistic="q50", drop=True).expand_dims(chain=1, draw=1)
         frame.insert(2, "median", summary(one, var_names)["value"])
     return frame
@@ -97,27 +97,26 @@ def summary(
     ci_prob: float = 0.89,
     ci_kind: Literal["eti", "hdi"] = "eti",
 ) -> pd.DataFrame:
-    """Means, intervals and diagnostics, one row a quantity, columns named as ArviZ names them.
+    """Means, intervals and diagnostics, one row per quantity, with ArviZ's column names.
 
-    The numbers are those of ``arviz.summary`` (which takes minutes where this takes seconds), save
-    that ``ess_tail`` is for the 5 % and 95 % quantiles, that one chain has an ``r_hat`` (of its
-    halves), and that constant quantities have no diagnostics. A quantity whose tails are too heavy for a mean
-    (:func:`bayeslab.results.tails.heavy`) has none, no sd and no errors of them: NaN, and then there is a column
-    ``median``.
+    The numbers equal those of ``arviz.summary`` (which takes minutes where this takes seconds), except
+    that ``ess_tail`` is for the 5 % and 95 % quantiles, that a single chain has an ``r_hat`` (of its
+    halves), and that constant quantities have no diagnostics. For a quantity whose tails are too heavy for a mean
+    (:func:`bayeslab.results.tails.heavy`), mean, sd and their errors are NaN, and there is a column ``median``.
 
     Parameters
     ----------
     posterior
         A dataset with dimensions ``chain`` and ``draw``, or a tree with the group ``posterior``.
     var_names
-        Variables to include; when None all but those whose names begin with ``_``.
+        Variables to include; None: all except those whose names begin with ``_``.
     ci_prob, ci_kind
         Probability of the interval; ``eti`` (equal tails) or ``hdi`` (shortest).
 
     Returns
     -------
     pandas.DataFrame
-        Indexed by labels such as ``a[AITKIN]``. Of a single draw (MAP), only the column ``value``.
+        Indexed by labels such as ``a[AITKIN]``. For a single draw (MAP), only the column ``value``.
     """
     import pandas as pd
 
@@ -155,12 +154,12 @@ def pick_rows(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     Parameters
     ----------
     names
-        Such as ``b`` or ``b[size]``; accents may be one sign or two.
+        Labels such as ``b`` or ``b[size]``, compared after Unicode normalisation.
 
     Raises
     ------
     OptionError
-        There is no such row, with the nearest name.
+        There is no such row; the message suggests the most similar name.
     """
     labels = [_composed(str(label)) for label in frame.index]
     chosen: list[int] = []
@@ -196,7 +195,7 @@ def _chosen(posterior: xr.Dataset | xr.DataTree, var_names: str | Sequence[str] 
 
 
 def _described(draws: Array, ci_prob: float, ci_kind: str) -> Array:
-    """The columns of a summary, and the shapes of tails that are too heavy for a mean."""
+    """The columns of a summary, and the shapes k of tails that are too heavy for a mean."""
     flat = draws.reshape(len(draws), -1)
     mean, sd = flat.mean(axis=1), _sd(flat)
     ordered = np.sort(flat, axis=1)
@@ -215,7 +214,7 @@ def _described(draws: Array, ci_prob: float, ci_kind: str) -> Array:
 
 
 def _sd(flat: Array) -> Array:
-    """The sd of each row, in a unit of its size: squares of numbers beyond 1e±154 are not doubles."""
+    """The sd of each row, computed on scaled values: squares of numbers beyond 1e±154 overflow or underflow."""
     away = flat - flat[:, :1]
     unit = power_of_two(np.abs(away).max(axis=1))
     return np.asarray((away / unit[:, None]).std(axis=1, ddof=1) * unit)
@@ -224,9 +223,9 @@ def _sd(flat: Array) -> Array:
 def _diagnosed(draws: Array) -> tuple[Array, ...]:
     """ess_bulk, ess_tail, r_hat, mcse_mean, mcse_sd; the errors as in Vehtari et al. (2021), appendix A."""
     r_hat, bulk, tail = convergence.r_hat_and_ess(draws)
-    # Measured from one of them: means far from zero are rounded.
+    # Centred at one draw, because means far from zero are rounded.
     draws = draws - draws[:, :1, :1]
-    # In a unit of their size: the error of an sd has fourth powers.
+    # Scaled, because the error of an sd needs fourth powers.
     unit = power_of_two(np.abs(draws).max(axis=(1, 2)))
     draws = draws / unit[:, None, None]
     flat = draws.reshape(len(draws), -1)
@@ -262,7 +261,7 @@ class Row(NamedTuple):
 
 
 class More(NamedTuple):
-    """So many rows of a variable are left out."""
+    """The number of rows of a variable that are left out."""
 
     name: str
     n_rows: int
@@ -283,12 +282,12 @@ def _headings(frame: pd.DataFrame) -> list[str]:
 
 
 def _shown(frame: pd.DataFrame) -> list[str]:
-    """Monte Carlo errors do not get columns: they decide how many digits the others show."""
+    """The columns to show. Monte Carlo errors are not shown; they set the number of digits of the others."""
     return [str(column) for column in frame.columns if not str(column).startswith("mcse_")]
 
 
 def lines_of(frame: pd.DataFrame, max_rows: int | None) -> Iterator[Row | More]:
-    """The rows to show, scalars first; long vectors share the room that is left."""
+    """The rows to show, scalars first; long vectors share the remaining rows."""
     groups: dict[str, list[int]] = {}
     for i, label in enumerate(frame.index):
         groups.setdefault(str(label).partition("[")[0], []).append(i)
@@ -301,12 +300,12 @@ def lines_of(frame: pd.DataFrame, max_rows: int | None) -> Iterator[Row | More]:
             yield More(name, len(groups[name]) - share)
 
 
-# Rows that are shown rather than counted: a line for "2 more rows" saves nothing.
+# So few rows are shown rather than counted: a line "2 more rows" saves no space.
 _FEW = 3
 
 
 def shares_of(sizes: list[int], room: int | None) -> list[int]:
-    """Rows for each vector: the short ones whole, the others equally many, two at least."""
+    """The number of rows for each vector: all rows of short vectors, equal numbers of the others, at least two."""
     if room is None:
         return sizes
     shares = dict.fromkeys(range(len(sizes)), 0)
@@ -341,7 +340,7 @@ def _cell(column: str, value: float, decimals: int | None, constant: bool) -> _C
             return _Cell("constant") if constant else _Cell("–" if math.isnan(value) else "inf", "fail")
         status: Status = "pass" if value <= checks.R_HAT_WARN else "warn" if value <= checks.R_HAT_FAIL else "fail"
         return _Cell(f"{value:.3f}" if value < checks.APART else f"{value:.2f}", status)
-    # What is learned from all rows has no folds.
+    # Quantities learned from all rows have no values by fold.
     if math.isnan(value) and (column.startswith("ess_") or column in ("median", "sd over folds")):
         return _Cell("–")
     if column.startswith("ess_"):
@@ -351,7 +350,7 @@ def _cell(column: str, value: float, decimals: int | None, constant: bool) -> _C
 
 
 def decimals_of(mcse: float, sd: float) -> int | None:
-    """Decimal places down to the digit that two Monte Carlo errors reach (without those, two of the sd)."""
+    """Decimal places to show: down to the digit of two Monte Carlo errors, or without them two digits of the sd."""
     if mcse > 0 and math.isfinite(mcse):
         return -math.floor(math.log10(2 * mcse))
     return 1 - math.floor(math.log10(sd)) if sd > 0 and math.isfinite(sd) else None
@@ -399,7 +398,7 @@ def print_summary(console: Console, frame: pd.DataFrame, max_rows: int | None = 
 
 
 def print_verdict(console: Console, verdict: Verdict) -> None:
-    """Print a verdict, coloured where the terminal has colours; the words are those of ``str(verdict)``."""
+    """Print a verdict, coloured if the terminal has colours; the text is ``str(verdict)``."""
     from rich.text import Text
 
     for line in str(verdict).splitlines():
@@ -412,8 +411,8 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
 
 # Notebook
 
-# Styles stand in the elements: a notebook that is not trusted, as every notebook from elsewhere, drops style sheets and
-# inline SVG. Mid-tones read on white and on black; everything else takes the page's own colours.
+# Styles are inline: an untrusted notebook, such as one from another computer, removes style sheets and inline SVG.
+# Mid-tones are readable on white and on black; everything else inherits the page's colours.
 _CELL_COLOURS: dict[Status, str] = {"warn": "#c27400", "fail": "#e04848"}
 _MUTED = "opacity:0.7;margin:0.15em 0"
 
@@ -435,15 +434,15 @@ def fit_html(
     Parameters
     ----------
     name, about
-        Of the model.
+        Name and description of the model.
     method
-        One line: what was run and why.
+        One line: the engine and why it was chosen.
     summary
         As :func:`summary` returns it.
     timings
-        Seconds each stage took.
+        Seconds of each stage.
     folder
-        Where the run is kept.
+        The run folder.
     svg
         A drawing of the model. It is shown as an image, in which no script runs.
     topics
@@ -463,15 +462,15 @@ def fit_html(
 
 
 def topics_html(rows: Sequence[Mapping[str, Any]], title: str) -> str:
-    """Topics as static HTML: words, the more probable the larger.
+    """Topics as static HTML, in which more probable words are larger.
 
     Parameters
     ----------
     rows
-        Of each topic ``topic``, ``share``, ``chains`` (which found it, or nothing) and ``words``: (word, probability,
-        sd) each.
+        For each topic ``topic``, ``share``, ``chains`` (in which it was found, or nothing) and ``words``, each a tuple
+        (word, probability, sd).
     title
-        What is shown, of what.
+        The heading.
     """
     return page(f"<p>{escape(title)}</p>{_topics(rows)}")
 
@@ -562,7 +561,7 @@ def _table(frame: pd.DataFrame, lines: Sequence[Row | More]) -> str:
 
 
 def image(svg: str, alt: str) -> str:
-    """A drawing as an HTML image: no script runs in it, and a notebook shows it whether it is trusted or not."""
+    """An SVG as an HTML image: no script runs in it, and untrusted notebooks show it too."""
     if "xmlns=" not in svg.partition(">")[0]:
         svg = svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
     style = "display:block;max-width:100%;padding:8px;border-radius:4px;background-color:#ffffff"
@@ -578,7 +577,7 @@ def prior_table(tree: xr.DataTree) -> pd.DataFrame:
     for group in ("prior", "prior_predictive"):
         for name, values in tree[group].to_dataset().data_vars.items():
             if str(name).startswith("_"):
-                # What the graph computes with, on scales of its own.
+                # Internal variables of the graph, on transformed scales.
                 continue
             flat = values.to_numpy().astype(float).reshape(values.sizes["chain"] * values.sizes["draw"], -1)
             if flat.shape[1] > 1:

@@ -47,14 +47,14 @@ class States:
         data
             New sequences; None: the data of the fit.
         best
-            So many paths, the most probable first.
+            Number of paths, the most probable first.
         sequence
-            Only this sequence.
+            Decode only this sequence.
 
         Returns
         -------
         pandas.DataFrame
-            One row a time: its state, and the probability of that state at that time, given all rows.
+            One row per time: its state, and the probability of that state at that time given all rows.
         """
         return decode(self.fit, data, "viterbi", best=best, sequence=sequence)
 
@@ -73,17 +73,17 @@ class States:
         data
             New sequences; None: the data of the fit.
         given
-            ``all`` rows (smoothing), the rows up to the time (``past``, filtering), or the rows ``before`` it
-            (prediction).
+            The rows to condition on: ``all`` rows (smoothing), the rows up to the time (``past``, filtering), or the
+            rows ``before`` it (prediction).
         sequence
             Only this sequence.
         draws
-            Averages are over at most so many posterior draws.
+            Maximum number of posterior draws to average over.
 
         Returns
         -------
         pandas.DataFrame
-            One row a time, a column ``P(state=...)`` for each state.
+            One row per time, one column ``P(state=...)`` per state.
         """
         ways = {"all": "smooth", "past": "filter", "before": "predict"}
         if given not in ways:
@@ -97,7 +97,7 @@ class States:
         sequence: str | None = None,
         column: str | None = None,
     ) -> Figure:
-        """Draw states; of the family hmm.
+        """Plot the states of a model of the family hmm.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class States:
             ``path``: a column coloured by the most probable path, over a ribbon of probabilities; ``transitions``: a
             diagram of the chain.
         sequence, column
-            Of ``path``: of several the first, unless one is named.
+            For ``path``: the sequence and the column to plot; default: the first.
         """
         if what not in ("path", "transitions"):
             raise OptionError(f"a picture of states is path or transitions, not {what!r}", code="unknown-word")

@@ -1,18 +1,18 @@
 r"""Answers averaged over sampled structures and their parameters.
 
-*Queries* are about the next case. What was seen of it, e, also says which structures and parameters are likely:
+*Queries* are about a new case. Its evidence e also informs the structures and parameters:
 
 .. math:: P(y \mid e, D) =
    \frac{\sum_G P(G \mid D)\, E[P(y, e \mid \theta, G)]}{\sum_G P(G \mid D)\, E[P(e \mid \theta, G)]}
 
-In a discrete net the rows of tables are independent given the structure and each enters a joint probability once, so
-that the expectations are probabilities under the posterior means of the tables: no draws of parameters are needed. In
-nets with continuous variables parameters are drawn. The interval is that of P(y | e, θ, G) over draws of both, each
-with the weight P(e | θ, G), so that its mean is the answer [3]_.
+In a discrete net the rows of tables are independent given the structure and each enters a joint probability once. So
+the expectations are probabilities under the posterior means of the tables, and no draws of parameters are needed. In
+nets with continuous variables parameters are drawn. The interval is that of P(y | e, θ, G) over draws of θ and G with
+weights P(e | θ, G), so that its mean is the answer [3]_.
 
-*Effects* are averaged over what was learned from the data alone. Given a structure, what follows from setting x is the
-truncated factorisation [1]_; in a Gaussian net the effect of one unit of x on y is the sum over directed paths of
-products of slopes, which are independent of each other [2]_, so that means are exact again.
+*Effects* are averaged over the posterior given the data alone. Given a structure, an intervention on x has the
+truncated factorisation [1]_. In a Gaussian net the effect of one unit of x on y is the sum over directed paths of
+products of slopes, which are independent of each other [2]_, so that means are exact here too.
 
 References
 ----------
@@ -54,7 +54,7 @@ __all__ = ["AveragedQuery", "Effect", "average_effect", "interventional", "linea
 
 Array = NDArray[np.float64]
 type Parents = list[tuple[int, ...]]
-# So many graphs are averaged over, and so many draws of parameters make an interval.
+# Number of graphs to average over, and number of parameter draws for an interval.
 _GRAPHS, _DRAWS = 1000, 400
 
 
@@ -63,9 +63,9 @@ _GRAPHS, _DRAWS = 1000, 400
 
 @dataclass(frozen=True, eq=False)
 class _Chosen:
-    """Draws that are averaged over, shape (chain, draw): which of the different graphs each is.
+    """The draws to average over, as indices of distinct cases, shape (chain, draw).
 
-    Where cells are missing, a graph counts with what these held: both together are a case.
+    A case is a distinct graph; with missing cells, a distinct pair of a graph and a completion of the cells.
     """
 
     structures: StructureDraws
@@ -73,7 +73,7 @@ class _Chosen:
 
     @classmethod
     def of(cls, structures: StructureDraws, most: int) -> _Chosen:
-        """All draws if they are of few cases, else evenly spaced ones."""
+        """All draws if they have few cases, else evenly spaced draws."""
         if most < 1:
             raise OptionError(f"the number of draws to average over is 1 or more, not {most}", code="out-of-range")
         every = structures.of_case
@@ -93,22 +93,22 @@ class _Chosen:
         return cls(structures, every[:, np.linspace(0, draws - 1, per_chain).round().astype(int)])
 
     def each_case(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The different cases among them, and which of these each draw is."""
+        """The distinct cases, and for each draw the index of its case."""
         cases, of_draw = np.unique(self.of_draw, return_inverse=True)
         return cases, of_draw.reshape(self.of_draw.shape)
 
     @property
     def n_graphs(self) -> int:
-        """How many different graphs there are among them."""
+        """Number of distinct graphs."""
         return len({self.structures.graph_of(case) for case in np.unique(self.of_draw).tolist()})
 
     def parents(self) -> dict[int, Parents]:
-        """The parents of each variable in each of the different cases."""
+        """The parents of each variable, by case."""
         structures = self.structures
         return {case: structures.parents(structures.graph_of(case)) for case in np.unique(self.of_draw).tolist()}
 
     def means(self, part: Callable[[Parents], _Part] | None = None) -> Iterator[DiscreteNetwork | MixedNetwork]:
-        """The net of each of the different cases at the posterior means of its parameters, or a part of it."""
+        """Yield the net of each case at the posterior means of its parameters, or a part of it."""
         parts = self._parts(part)
         return (
             self.structures.learned(case).mean(case_part.parents, case_part.among) for case, case_part in parts.items()
@@ -117,7 +117,7 @@ class _Chosen:
     def nets(
         self, rng: np.random.Generator, part: Callable[[Parents], _Part] | None = None
     ) -> Iterator[DiscreteNetwork | MixedNetwork]:
-        """The net of each draw with parameters drawn from their posterior, chain by chain, or a part of it."""
+        """Yield the net of each draw, chain by chain, with parameters drawn from their posterior, or a part of it."""
         parts = self._parts(part)
         drawn = ((self.structures.learned(case), parts[case]) for case in self.of_draw.ravel().tolist())
         return (learned.draw(case_part.parents, rng, case_part.among) for learned, case_part in drawn)
@@ -130,7 +130,7 @@ class _Chosen:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A graph, and the variables in it that matter; None: all."""
+    """A graph, and its relevant variables; None: all."""
 
     parents: Parents
     among: frozenset[int] | None
@@ -142,7 +142,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Above:
-    """The part of a graph that some variables hang on, the arrows into others cut."""
+    """The ancestral part of a graph for some variables, with the edges into given variables cut."""
 
     wanted: frozenset[int]
     cut: frozenset[int] = frozenset()
@@ -174,10 +174,10 @@ def _quantiles(values: Array, weights: Array, probabilities: Sequence[float]) ->
 
 
 def _ratio_error(top: Array, bottom: Array) -> Array:
-    """Monte Carlo errors of mean(top) / mean(bottom); series (..., chain, draw) and (chain, draw)."""
+    """Monte Carlo standard errors of mean(top) / mean(bottom), for series (..., chain, draw) and (chain, draw)."""
     ratio = top.mean(axis=(-1, -2)) / bottom.mean()
     away = (top - ratio[..., None, None] * bottom) / bottom.mean()
-    # Where top is a multiple of bottom only rounding is left, which is no error.
+    # If top is a multiple of bottom, only rounding is left, which is not a Monte Carlo error.
     away[np.abs(away) < 1e-12] = 0.0
     return mean_error(away)[0]
 
@@ -187,19 +187,19 @@ def _ratio_error(top: Array, bottom: Array) -> Array:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AveragedQuery(Query):
-    """Posterior of the variables of the next case, averaged over structures and parameters.
+    """Posterior distributions of the variables of a new case, averaged over structures and parameters.
 
     Attributes
     ----------
     errors : mapping
         Monte Carlo standard errors of the probabilities.
     intervals : mapping of str to mapping of str to (float, float)
-        Of the probability of each state (of a continuous variable, under ``mean``, of its mean), over structures and
-        parameters.
+        Interval of the probability of each state over structures and parameters; for a continuous variable, under
+        ``mean``, the interval of its mean.
     ci_prob : float
         Probability of the intervals.
     n_graphs : int
-        How many different graphs were averaged over.
+        Number of distinct graphs in the average.
     """
 
     intervals: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
@@ -212,7 +212,7 @@ class AveragedQuery(Query):
         return f"{super().__repr__()}\naveraged over {self.n_graphs:,} graphs{error}"
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a state: variable, state, probability, error, and the ends of the interval."""
+        """A table with one row per state: variable, state, probability, error, and the ends of the interval."""
         frame = super().to_frame()
         percent = f"{100 * self.ci_prob:g}"
         rows = zip(frame["variable"], frame["state"] if "state" in frame else [None] * len(frame), strict=True)
@@ -237,23 +237,23 @@ def query(
     draws: int = _DRAWS,
     seed: int | None = None,
 ) -> AveragedQuery:
-    """Posterior of the variables of the next case, averaged over structures and parameters.
+    """Posterior distributions of the variables of a new case, averaged over structures and parameters.
 
     Parameters
     ----------
     given
-        Variable to its state (or its value, if continuous), or to ``{state: likelihood}``.
+        The evidence: for each observed variable its state (or value, if continuous), or ``{state: likelihood}``.
     targets
-        The variables asked about; None: all.
+        The variables whose posteriors are returned; None: all.
     do
-        What is set from outside: variable to its state (or value). What sets it says nothing about the structure.
+        The interventions: variable to its state (or value). An intervention is no evidence about the structure.
     ci_prob
-        Probability of the intervals (equal tails).
+        Probability of the equal-tailed intervals.
     graphs, draws
-        Average over so many graphs at most, evenly spaced draws if there are more; intervals are of so many draws of
-        graph and parameters.
+        Maximum number of graphs in the average, evenly spaced draws if there are more; and number of draws of graph
+        and parameters for the intervals.
     seed
-        Of the draws of parameters.
+        Seed of the draws of parameters.
 
     Raises
     ------
@@ -311,7 +311,7 @@ def _listed(given: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Ask:
-    """Ask one net: log evidence, marginals of discrete variables, and mixtures of continuous ones."""
+    """Query one net: log evidence, marginals of discrete variables, and mixtures for continuous ones."""
 
     given: dict[str, Any]
     targets: list[str]
@@ -331,7 +331,7 @@ class _Ask:
         return answer.log_evidence, dict(answer.discrete), dict(answer.continuous)
 
     def _impossible(self, net: DiscreteNetwork, error: EvidenceError) -> tuple[float, dict[str, Array], dict[str, Any]]:
-        """A net under which the evidence cannot be counts for nothing; names that are wrong are wrong in all."""
+        """The answer of a net in which the evidence has probability zero: weight zero. Other errors are raised."""
 
         read_evidence(net.states, self.given)
         if not self.given:
@@ -341,7 +341,7 @@ class _Ask:
 
 @dataclass(frozen=True, eq=False)
 class _Answers:
-    """Answers of several nets: weights relative to exp(scale), marginals by variable with the net as first axis."""
+    """Answers of several nets: weights relative to exp(scale), and marginals by variable (nets on the first axis)."""
 
     weights: Array
     scale: float
@@ -359,7 +359,7 @@ class _Answers:
 
 
 def _joined(mixtures: Sequence[Any], weights: Array) -> Any:
-    """One mixture of the mixtures of several nets."""
+    """The weighted mixture of the mixtures of several nets."""
 
     share = weights / weights.sum()
     parts = [np.concatenate([np.atleast_1d(getattr(m, name)) for m in mixtures]) for name in ("means", "sds")]
@@ -379,9 +379,9 @@ def predictions(
     Parameters
     ----------
     codes : ndarray of int, shape (n_rows, n_variables)
-        Numbers of states, -1 where nothing is known.
+        Codes of states, -1 for unobserved cells.
     targets
-        Discrete variables; what the rows hold of them is used like everything else.
+        Discrete variables; if rows have values of them, these are evidence too.
     """
 
     if not structures.discrete:
@@ -416,7 +416,7 @@ def predictions(
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """What changing one variable does to another, averaged over structures and parameters.
+    """The causal effect of one variable on another, averaged over structures and parameters.
 
     Attributes
     ----------
@@ -424,13 +424,13 @@ class Effect:
     contrast : tuple
         The states (or values) of the treatment that are compared, from and to.
     mean, sd : float
-        Of the effect, over structures and parameters.
+        Mean and standard deviation of the effect over structures and parameters.
     mcse : float
         Monte Carlo standard error of the mean.
     interval : tuple of float
-        Equal tails of probability ``ci_prob``.
+        Equal-tailed interval of probability ``ci_prob``.
     path : float
-        Probability that there is any effect: of a directed path from treatment to outcome.
+        Probability of any effect, that is of a directed path from treatment to outcome.
     draws : ndarray, shape (chain, draw)
         Effects at draws of structure and parameters.
     """
@@ -467,16 +467,16 @@ def average_effect(
     draws: int = _DRAWS,
     seed: int | None = None,
 ) -> Effect:
-    """E[outcome | do(treatment = second)] − E[outcome | do(treatment = first)], averaged.
+    """E[outcome | do(treatment = second)] − E[outcome | do(treatment = first)], averaged over structures.
 
     Parameters
     ----------
     values
-        Of an outcome with states: a number for each, or the state whose probability is meant; the second one, if there
-        are two.
+        For a discrete outcome: a number for each state, or the state whose probability is the outcome. Default: the
+        second of two states.
     contrast
-        The two states (values, if continuous) of the treatment, from and to; both in their order, if there are two;
-        one unit, of a continuous one.
+        The two states (or values, if continuous) of the treatment, from and to. Default: its two states in order, or
+        one unit of a continuous treatment.
     ci_prob, graphs, draws, seed
         As in :func:`query`.
     """
@@ -492,16 +492,16 @@ def average_effect(
 
 @dataclass(frozen=True, eq=False)
 class _Averages:
-    """Quantities of nets, averaged over structures and parameters.
+    """Quantities computed from nets, averaged over structures and parameters.
 
     Attributes
     ----------
     series : ndarray, shape (..., chain, draw)
-        At the posterior means of the parameters.
+        Quantities at the posterior means of the parameters.
     drawn : ndarray, shape (..., chain, draw)
-        At draws of them, of fewer draws.
+        Quantities at draws of the parameters, for fewer draws of the graph.
     ends : ndarray, shape (2, ...)
-        Quantiles of the latter.
+        Quantiles of ``drawn``.
     """
 
     series: Array
@@ -541,7 +541,7 @@ class _Averages:
 
 @dataclass(frozen=True, eq=False)
 class _Measure:
-    """The effect in one net, of which the arrows into the treatment are cut, and whether there can be one."""
+    """The effect in one net with the edges into the treatment cut, and whether a directed path exists."""
 
     treatment: str
     outcome: str
@@ -575,7 +575,7 @@ class _Measure:
         return cls(treatment, outcome, (first, second), scores, _Above(frozenset({x, y}), frozenset({x})))
 
     def __call__(self, net: DiscreteNetwork | MixedNetwork) -> Array:
-        """The effect, and 1 if a directed path leads from treatment to outcome."""
+        """The effect, and 1 if a directed path leads from treatment to outcome, else 0."""
         if not nx.has_path(net.graph, self.treatment, self.outcome):
             return np.zeros(2)
         return np.array([self._effect(net), 1.0])
@@ -604,7 +604,7 @@ class _Measure:
 
 
 def _after(net: DiscreteNetwork, treatment: str, outcome: str) -> Array:
-    """P(outcome | do(treatment)), a row for each state of the treatment, which has no parents any more in the net."""
+    """P(outcome | do(treatment)), one row per state of the treatment, which must have no parents in the net."""
 
     n = len(net.states[treatment])
     codes = np.full((n, len(net.states)), -1, np.int64)
@@ -623,7 +623,7 @@ def interventional(
     draws: int = _DRAWS,
     seed: int | None = None,
 ) -> pd.DataFrame:
-    """P(outcome | do(treatment)), averaged: one row for each state of both.
+    """P(outcome | do(treatment)), averaged over structures, with one row per pair of states.
 
     Returns
     -------
@@ -642,7 +642,7 @@ def interventional(
         raise OptionError(f"treatment and outcome are the same variable, '{treatment}'", code="self-reference")
 
     def asked(net: DiscreteNetwork | MixedNetwork) -> Array:
-        # Discrete variables have no continuous parents: the part above two of them is discrete.
+        # Discrete variables have no continuous parents, so the ancestral part of two of them is discrete.
         return _after(_tables(net), treatment, outcome)
 
     part = _Above(frozenset({x, y}), frozenset({x}))
@@ -664,7 +664,7 @@ def _tables(net: DiscreteNetwork | MixedNetwork) -> DiscreteNetwork:
 
 
 def _total_effects(net: MixedNetwork, names: Sequence[str]) -> Array:
-    """Effect of a unit of each variable on each other, [source, target], of a net of continuous variables."""
+    """Effect of one unit of each variable on each other, [source, target], in a net of continuous variables."""
     place = {v: k for k, v in enumerate(names)}
     slopes = np.zeros((len(names), len(names)))
     for v, node in net.continuous.items():
@@ -681,18 +681,18 @@ def linear_effects(
     draws: int = _DRAWS,
     seed: int | None = None,
 ) -> pd.DataFrame:
-    """Effect of one unit of each variable on each other in Gaussian nets, averaged, the largest first.
+    """Effect of one unit of each variable on each other in Gaussian nets, averaged over structures, largest first.
 
     Returns
     -------
     pandas.DataFrame
         ``source``, ``target``, ``mean``, ``sd``, ``mcse``, the ends of the interval, and ``path``, the probability
-        that there is any effect.
+        of any effect.
 
     Raises
     ------
     OptionError
-        A variable has states.
+        A variable is discrete.
     """
     import pandas as pd
 

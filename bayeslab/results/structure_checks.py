@@ -1,10 +1,10 @@
-"""Can sampled structures be believed? One finding a check, as for any chain, but edge by edge.
+"""The verdict on sampled structures: convergence checks of the score and of each edge.
 
-A drawn structure is compared with others through its score and through the indicators of its edges. Indicators have
-two values: ranks say nothing about them, so that their R-hat is the plain one of halves of chains [1]_ [2]_, and the
-error of an edge's probability is that of a mean. An edge that is in every draw or in none has neither; how many there
-are is said. The symptom of its own of structures is that chains sit in different modes, each content with itself: two
-graphs of nearly the same score between which single steps lead through graphs of very low ones.
+Convergence is assessed by the score and by the indicators of edges. Indicators have two values, so ranks are
+meaningless: their R-hat is the plain split R-hat [1]_ [2]_, and the error of an edge's probability is that of a mean.
+An edge that is in every draw or in none has neither; the verdict counts these edges. A typical failure of structure
+sampling is that chains stay in different modes, each with good diagnostics of its own: graphs of nearly the same score
+between which single steps lead through graphs of very low score.
 
 References
 ----------
@@ -35,41 +35,41 @@ __all__ = ["EdgeDiagnostics", "edge_diagnostics", "indicators", "judge_structure
 
 Array = NDArray[np.float64]
 
-# So many independent draws leave a Monte Carlo error of a twentieth of the standard deviation (all chains together).
+# Effective draws of all chains together; the Monte Carlo error is then a twentieth of the standard deviation.
 ESS_WANTED, ESS_FAIL = 400, 100
-# A probability whose Monte Carlo error is no larger needs no more draws, however they hang together (ours).
+# A probability with at most this Monte Carlo error needs no more draws, whatever its autocorrelation (ours).
 SMALL_ERROR = 0.005
-# Chains whose probabilities of an edge differ by more than that many standard errors disagree; edges are many (ours).
+# Chains disagree on an edge if they differ by more standard errors; high because there are many edges (ours).
 ERRORS_APART = 4.0
-# Differences too small to matter for any use of an edge's probability (ours).
+# Differences of an edge's probability below this are irrelevant in practice (ours).
 SMALL_DIFFERENCE, LARGE_DIFFERENCE = 0.05, 0.2
-# An edge that is often there and often not, and changes at most so often in a chain, jumps between modes (ours).
+# An edge of middling probability that changes at most this often in a chain jumps between modes (ours).
 FEW_JUMPS, OFTEN = 10, 0.1
-# Neighbouring temperatures should exchange more often than that (0.23 is best, 0.1 costs little).
+# Lowest exchange rate between neighbouring temperatures (0.23 is optimal, 0.1 costs little).
 EXCHANGES = 0.1
 _CELLS = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeDiagnostics:
-    """Of each edge, shape (source, target); NaN on the diagonal.
+    """Diagnostics of each edge, shape (source, target); NaN on the diagonal.
 
     Attributes
     ----------
     names : tuple of str
     probability : ndarray
-        Share of the draws.
+        Share of the draws with the edge.
     by_chain : ndarray, shape (chain, source, target)
     r_hat, ess, mcse : ndarray
-        NaN (mcse: 0) where ``constant``. Infinite R-hat: no chain ever changes the edge and they disagree.
+        NaN (mcse: 0) where ``constant``. R-hat is infinite if the edge never changes in any chain and chains disagree.
     constant : ndarray of bool
-        In every draw, or in none.
+        Whether the edge is in every draw or in none.
     jumps : ndarray of int, shape (chain, source, target)
-        How often the edge comes or goes in a chain.
+        Number of changes of the edge in each chain.
     apart : ndarray
-        Largest difference between two chains in standard errors.
+        Largest difference of the probability between two chains, in standard errors.
     difference : ndarray
-        The same, of the probabilities themselves.
+        Largest difference of the probability between two chains.
     """
 
     names: tuple[str, ...]
@@ -89,23 +89,23 @@ class EdgeDiagnostics:
         return len(self.names) * (len(self.names) - 1)
 
     def worst(self, values: Array, *, least: bool = False) -> tuple[str, float]:
-        """The edge with the largest (or least) value, and the value; NaN are passed over."""
+        """The edge with the largest (or smallest) value, and the value; NaN are ignored."""
         filled = np.where(np.isnan(values), np.inf if least else -np.inf, values)
         u, v = np.unravel_index(int(filled.argmin() if least else filled.argmax()), filled.shape)
         return f"{self.names[u]} -> {self.names[v]}", float(values[u, v])
 
 
 def edge_diagnostics(names: Sequence[str], member: NDArray[np.bool_], parents: NDArray[np.integer]) -> EdgeDiagnostics:
-    """Probabilities of all edges with their errors and what chains say of each other.
+    """Probabilities of all edges with their errors and convergence diagnostics.
 
     Parameters
     ----------
     names
         The variables.
     member : ndarray of bool, shape (n_sets, n)
-        Which variables are in a parent set.
+        Members of each parent set.
     parents : ndarray of int, shape (chain, draw, n)
-        Which of these sets each variable has.
+        Index of the parent set of each variable.
     """
     n_chains, n_draws, n = parents.shape
     out = {f.name: np.full((n, n), np.nan) for f in fields(EdgeDiagnostics) if f.name != "names"}
@@ -126,7 +126,7 @@ def edge_diagnostics(names: Sequence[str], member: NDArray[np.bool_], parents: N
 
 
 def indicators(draws: NDArray[Any]) -> dict[str, Array]:
-    """What :class:`EdgeDiagnostics` holds, of indicators of anything, shape (quantity, chain, draw)."""
+    """The diagnostics of :class:`EdgeDiagnostics` for arbitrary indicators, shape (quantity, chain, draw)."""
     by_chain = draws.mean(axis=2, dtype=np.float64)
     probability = by_chain.mean(axis=1)
     constant = (probability == 0) | (probability == 1)
@@ -161,10 +161,10 @@ def _plain_r_hat(halves: Array) -> Array:
 
 
 def _apart(draws: Array, means: Array) -> Array:
-    """Largest difference between two chains in standard errors, of indicators of shape (edge, chain, draw).
+    """Largest difference between two chains in standard errors, for indicators of shape (edge, chain, draw).
 
-    The error of a chain is that of its own number of effective draws under the probability of all chains: a chain that
-    never changes the edge is as surprised by the others as if its draws hung together like theirs.
+    The standard error of a chain uses its effective sample size and the probability of all chains. A chain in which
+    the edge never changes is treated as if its draws were as autocorrelated as those of the others.
     """
     n_edges, n_chains, n_draws = draws.shape
     if n_chains == 1:
@@ -221,11 +221,11 @@ def judge_structures(
     Parameters
     ----------
     groups
-        ``posterior``, ``parent_sets`` and ``sample_stats`` of sampled structures.
+        The groups ``posterior``, ``parent_sets`` and ``sample_stats`` of sampled structures.
     complete
-        Whether all draws that were asked for are there.
+        Whether all requested draws were made.
     notes
-        Findings of others to append.
+        Further findings to append.
     """
     posterior, sets, stats = (_group(groups, name) for name in ("posterior", "parent_sets", "sample_stats"))
     scores = posterior["score"].to_numpy()
@@ -282,7 +282,7 @@ def _findings(
 
 
 def _settled_apart(scores: Array, diagnostics: EdgeDiagnostics) -> bool:
-    """Whether chains disagree although each agrees with itself: several modes, which more draws do not mend."""
+    """Whether chains disagree although each is stationary: several modes, for which more draws do not help."""
     if len(scores) == 1:
         return False
     apart = np.nan_to_num(diagnostics.r_hat, nan=1.0, posinf=np.inf) > APART
@@ -330,7 +330,7 @@ def _edge_r_hat(diagnostics: EdgeDiagnostics, n: int, settled: bool) -> Finding:
 
 
 def _edge_ess(diagnostics: EdgeDiagnostics, shape: tuple[int, ...], n: int, settled: bool) -> Finding:
-    """Effective draws where the error of a probability is not small yet, and how many draws that would take."""
+    """The finding about effective sample sizes of edges whose error is too large, and the number of draws needed."""
     where, value = diagnostics.worst(diagnostics.ess, least=True)
     unsure = diagnostics.mcse > SMALL_ERROR
     largest = diagnostics.worst(diagnostics.mcse)
@@ -366,7 +366,7 @@ def _agreement(diagnostics: EdgeDiagnostics, settled: bool) -> Finding:
 
 
 def _modes(scores: Array, diagnostics: EdgeDiagnostics, chains: list[str], settled: bool) -> Iterator[Finding]:
-    """Chains in modes of their own, and chains that jump between modes and seldom do."""
+    """Findings about chains that stay in different modes, and chains that rarely jump between modes."""
     if settled:
         means = scores.mean(axis=1)
         order = np.argsort(-means)

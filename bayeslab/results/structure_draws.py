@@ -1,7 +1,7 @@
-"""What sampled structures say: edges, graphs, classes, features of graphs, and networks out of any draw.
+"""Sampled structures: edges, graphs, equivalence classes, features of graphs, and the network of any draw.
 
-Everything is an average over the draws, with the Monte Carlo error that it has; after engine ``exact`` probabilities of
-edges and paths are exact. Graphs that were drawn several times are worked on once.
+All results are averages over the draws with Monte Carlo errors; after the engine ``exact``, probabilities of edges and
+paths are exact. Each distinct graph is processed once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Estimate:
     mcse : float
         Monte Carlo standard error of the mean.
     ess : float
-        How many independent draws the draws are worth; NaN if all are equal.
+        Effective sample size; NaN if all draws are equal.
     """
 
     mean: float
@@ -60,19 +60,19 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A graph, or a class of graphs, and how often it was drawn.
+    """A graph, or an equivalence class of graphs, with its posterior probability.
 
     Attributes
     ----------
     graph : networkx.DiGraph or PartialGraph
     probability : float
-        Share of the draws; of graphs after engine ``exact`` the exact probability.
+        Share of the draws; for a graph after the engine ``exact``, its exact probability.
     mcse : float
-        Its Monte Carlo standard error.
+        Monte Carlo standard error of the probability.
     score : float
-        The highest score of the graphs.
+        Score of the graph, or the highest score of the class's graphs.
     n_graphs : int
-        How many different graphs of the class were drawn.
+        Number of distinct graphs of the class that were drawn.
     """
 
     graph: Any
@@ -96,12 +96,13 @@ class StructureDraws:
     Parameters
     ----------
     groups
-        ``posterior`` and ``parent_sets`` of sampled structures, after engine ``exact`` ``exact_posterior``, and where
-        cells were missing ``completions``.
+        The groups ``posterior`` and ``parent_sets``; after the engine ``exact`` also ``exact_posterior``, and with
+        missing cells ``completions``.
     parameters
-        Posteriors of parameters, given completions where cells are missing, or what makes them; None: graphs only.
+        Posteriors of the parameters (given completions if cells are missing), or a function that computes them; None:
+        graphs only.
     seed
-        Of draws of parameters.
+        Seed of draws of parameters.
 
     Attributes
     ----------
@@ -143,16 +144,16 @@ class StructureDraws:
 
     @property
     def _distinct(self) -> NDArray[np.int32]:
-        """The different graphs as numbers of parent sets, shape (n_graphs, n)."""
+        """The distinct graphs as indices of parent sets, shape (n_graphs, n)."""
         return self._unique[0]
 
     @property
     def of_draw(self) -> NDArray[np.int64]:
-        """Which of the different graphs each draw is, shape (chain, draw)."""
+        """The index of each draw's graph among the distinct graphs, shape (chain, draw)."""
         return self._unique[1]
 
     def parents(self, number: int) -> list[tuple[int, ...]]:
-        """The parents of each variable in one of the different graphs."""
+        """The parents of each variable in one of the distinct graphs."""
         return [tuple(np.flatnonzero(members).tolist()) for members in self._member[self._distinct[number]]]
 
     def _graph(self, number: int) -> nx.DiGraph:
@@ -163,7 +164,7 @@ class StructureDraws:
         return out
 
     def graph(self, chain: int, draw: int) -> nx.DiGraph:
-        """The graph of one draw; chains and draws count from 0."""
+        """The graph of one draw; chains and draws are numbered from 0."""
         return self._graph(int(self.of_draw[self._place(chain, draw)]))
 
     def _place(self, chain: int, draw: int) -> tuple[int, int]:
@@ -176,7 +177,7 @@ class StructureDraws:
         return chain, draw
 
     def _blocks(self) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
-        """The different graphs as matrices [source, target], some at a time."""
+        """Yield the distinct graphs as adjacency matrices [source, target], in blocks."""
         n = len(self.names)
         width = max(1, _CELLS // (n * n))
         for first in range(0, len(self._distinct), width):
@@ -187,12 +188,12 @@ class StructureDraws:
 
     @cached_property
     def diagnostics(self) -> EdgeDiagnostics:
-        """Probabilities of edges with errors, R-hat and ESS, and how chains differ."""
+        """Probabilities of edges with errors, R-hat, ESS, and differences between chains."""
         return edge_diagnostics(self.names, self._member, self._parents)
 
     @property
     def edge_probability(self) -> pd.DataFrame:
-        """Probability of the edge from the row's variable to the column's."""
+        """A matrix of the probabilities of edges from the row's variable to the column's."""
         import pandas as pd
 
         values = self._edge_probability.copy()
@@ -206,19 +207,19 @@ class StructureDraws:
         return self.diagnostics.probability
 
     def edges(self, *, least: float = 0.0) -> pd.DataFrame:
-        """All edges that were ever drawn, the most probable first.
+        """All edges that were drawn, most probable first.
 
         Parameters
         ----------
         least
-            Leave out edges of lower probability.
+            Smallest probability of the edges in the table.
 
         Returns
         -------
         pandas.DataFrame
             ``source``, ``target``, ``probability``, ``mcse``, ``ess``, ``r_hat`` (NaN where all draws agree),
-            ``reverse`` (probability of the edge turned round) and ``adjacent`` (of either). After engine ``exact``
-            probabilities are exact and have no errors.
+            ``reverse`` (probability of the reversed edge) and ``adjacent`` (probability of either direction). After the
+            engine ``exact``, probabilities are exact and have no errors.
         """
         p = np.nan_to_num(self._edge_probability)
         columns = {} if self._exact is not None else {n: getattr(self.diagnostics, n) for n in ("mcse", "ess", "r_hat")}
@@ -231,7 +232,7 @@ class StructureDraws:
         least: float,
         ends: tuple[str, str] = ("source", "target"),
     ) -> pd.DataFrame:
-        """One row a pair, the most probable first, from matrices."""
+        """A table from matrices, one row per pair of variables, most probable first."""
         import pandas as pd
 
         u, v = np.nonzero((probability > 0) & (probability >= least))
@@ -242,11 +243,11 @@ class StructureDraws:
         return pd.DataFrame(table | {name: values[u, v] for name, values in columns.items()})
 
     def consensus(self, threshold: float = 0.5) -> nx.DiGraph:
-        """The graph of the edges that are more probable than the threshold.
+        """The graph of all edges with a probability above the threshold.
 
-        Edges have the attributes ``probability`` and ``adjacent``. Edges that would close a circle are left out, the
-        least probable ones first, and listed in ``graph.graph["left_out"]``; pairs that are joined with more than that
-        probability, but in neither direction, are in ``graph.graph["undirected"]`` as (a, b, probability).
+        Edges have the attributes ``probability`` and ``adjacent``. Edges that would close a cycle are left out, least
+        probable first, and listed in ``graph.graph["left_out"]``. Pairs that are adjacent with a probability above the
+        threshold, but not in either direction alone, are in ``graph.graph["undirected"]`` as (a, b, probability).
         """
         if not 0 <= threshold < 1:
             raise OptionError(f"the threshold is a probability below 1, not {threshold!r}", code="out-of-range")
@@ -268,7 +269,7 @@ class StructureDraws:
     # -- whole graphs
 
     def top_graphs(self, k: int = 10) -> list[Drawn]:
-        """The graphs that were drawn most often, of equal ones those of the higher score first."""
+        """The ``k`` most frequently drawn graphs; ties are ordered by score."""
         counts = np.bincount(self.of_draw.ravel(), minlength=len(self._distinct))
         scores = self._distinct_scores
         best = np.lexsort((-scores, -counts))[:k]
@@ -290,7 +291,7 @@ class StructureDraws:
         return out
 
     def top_classes(self, k: int = 10) -> list[Drawn]:
-        """The equivalence classes that were drawn most often; their graphs are CPDAGs."""
+        """The ``k`` most frequently drawn equivalence classes, as CPDAGs."""
 
         of_graph, firsts = self._classes
         of_draw = of_graph[self.of_draw]
@@ -307,7 +308,7 @@ class StructureDraws:
 
     @cached_property
     def _classes(self) -> tuple[NDArray[np.int64], list[int]]:
-        """The class of each of the different graphs, and a graph of each class."""
+        """The equivalence class of each distinct graph, and the index of a graph of each class."""
 
         number: dict[tuple[int, ...], int] = {}
         of_graph = np.empty(len(self._distinct), np.int64)
@@ -330,25 +331,25 @@ class StructureDraws:
     # -- features
 
     def probability(self, feature: Callable[[nx.DiGraph], Any]) -> Estimate:
-        """Mean of a function of the graph: the probability that it is true, if it is true or false.
+        """Posterior mean of a function of the graph; for a Boolean function, the probability that it is true.
 
         Parameters
         ----------
         feature
-            Such as ``lambda g: nx.has_path(g, "a", "b")``; it is asked once of each different graph.
+            The function, such as ``lambda g: nx.has_path(g, "a", "b")``; it is called once per distinct graph.
         """
         values = np.array([float(feature(self._graph(i))) for i in range(len(self._distinct))])
         mcse, size = mean_error(values[self.of_draw])
         return Estimate(float(values[self.of_draw].mean()), float(mcse), float(size))
 
     def paths(self, *, least: float = 0.0) -> pd.DataFrame:
-        """Probabilities of directed paths, as :meth:`edges` has those of edges: whether one causes another at all."""
+        """Probabilities of directed paths, in the format of :meth:`edges`: whether one variable affects another."""
         if self._exact is not None and "path_probability" in self._exact:
             return self._table(np.asarray(self._exact["path_probability"].to_numpy()), {}, least)
         return self._pairs(self._reachable, least, ("source", "target"))
 
     def markov_blankets(self, *, least: float = 0.0) -> pd.DataFrame:
-        """Probability that ``member`` is a parent, a child, or another parent of a child of ``variable``."""
+        """Probabilities that ``member`` is in the Markov blanket of ``variable``."""
 
         def blankets(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
             spouses = np.matmul(edges.astype(np.float32), np.swapaxes(edges, 1, 2).astype(np.float32)) > 0
@@ -359,7 +360,7 @@ class StructureDraws:
         return self._pairs(blankets, least, ("variable", "member"))
 
     def v_structures(self, *, least: float = 0.0) -> pd.DataFrame:
-        """Probabilities of a → v ← b with a and b not joined."""
+        """Probabilities of v-structures a → v ← b with a and b not adjacent."""
         import pandas as pd
 
         graphs_of: dict[tuple[int, int, int], list[int]] = {}
@@ -391,7 +392,7 @@ class StructureDraws:
     def _pairs(
         self, relation: Callable[[NDArray[np.bool_]], NDArray[np.bool_]], least: float, ends: tuple[str, str]
     ) -> pd.DataFrame:
-        """A table of a relation between two variables in each graph, given for some graphs at a time."""
+        """A table of probabilities of a relation between two variables; ``relation`` maps blocks of graphs to it."""
         n, of_draw = len(self.names), self.of_draw
         holds = np.concatenate(
             [np.packbits(relation(edges).reshape(len(edges), -1), axis=1) for _, edges in self._blocks()]
@@ -409,17 +410,17 @@ class StructureDraws:
     # -- another prior
 
     def reweighted(self) -> Self:
-        """Draws of orders as draws of graphs under their own prior, each order no longer counted.
+        """Reweight draws of order sampling to the graph prior.
 
-        Graphs that are drawn through orders come as often as the orders that they agree with, times their own posterior
-        probability. Weights of one over that number (Ellis and Wong 2008) undo it; the draws are resampled by them,
-        evenly and in their order, so that everything here has its error as before: copies stand side by side, and are
-        worth no more than one. Draws of graphs stay as they are.
+        A graph drawn through orders has a probability proportional to its posterior times the number of its
+        topological orders. Weights of one over that number (Ellis and Wong 2008) correct this. The draws are
+        systematically resampled with these weights, in their order, so that Monte Carlo errors remain valid: copies
+        are neighbours and count as one effective draw. Draws from other samplers are returned unchanged.
 
         Raises
         ------
         EngineRefusal
-            The orders of a graph are too many to count.
+            A graph has too many topological orders to count.
         """
         import xarray as xr
 
@@ -461,12 +462,12 @@ class StructureDraws:
 
     @property
     def parameters(self) -> Parameters:
-        """Posteriors of the parameters of any family.
+        """Posteriors of the parameters of a variable given any parents.
 
         Raises
         ------
         OptionError
-            Cells are missing: parameters differ from draw to draw.
+            Cells are missing, so the posteriors differ from draw to draw.
         """
         if not isinstance(self._learned, Parameters):
             raise OptionError(
@@ -478,14 +479,14 @@ class StructureDraws:
 
     @property
     def _whole(self) -> Parameters:
-        """Posteriors of parameters; where cells are missing, of the rows that lack nothing."""
+        """Posteriors of the parameters; with missing cells, given the complete rows only."""
         return self._learned if isinstance(self._learned, Parameters) else self._learned.whole
 
     @cached_property
     def _cases(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Different graphs, where cells are missing together with what these held, in the draws of which that is known.
+        """Distinct cases: graphs, or with missing cells pairs of a graph and a completion, where these are stored.
 
-        Of each case the number of its graph and of its completion; and which case each draw is.
+        Returns the index of each case's graph, the index of its completion, and the case of each draw.
         """
         if self._completions is None:
             graphs = np.arange(len(self._distinct))
@@ -499,11 +500,11 @@ class StructureDraws:
 
     @property
     def of_case(self) -> NDArray[np.int64]:
-        """What averages over parameters are of: which case each draw is (the draws whose missing cells are kept)."""
+        """The case of each draw, for averages over parameters; only of draws whose missing cells are stored."""
         return self._cases[2]
 
     def graph_of(self, case: int) -> int:
-        """The graph of a case."""
+        """The index of the graph of a case."""
         return int(self._cases[0][case])
 
     def learned(self, case: int) -> Parameters:
@@ -532,7 +533,7 @@ class StructureDraws:
         return Network(learned.draw(parents, stream(chosen, "network")))
 
     def _kept(self, draw: int) -> int:
-        """The place of a draw among those whose missing cells are kept."""
+        """The index of a draw among those whose missing cells are stored."""
         if self._completions is None:
             return draw
         draws = self._completions["draw"].to_numpy()
@@ -550,7 +551,7 @@ class StructureDraws:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The same as ``names``."""
+        """An alias of ``names``."""
         return self.names
 
     @property
@@ -560,12 +561,12 @@ class StructureDraws:
 
     @property
     def states_of(self) -> dict[str, tuple[str, ...]]:
-        """The states of each variable, none of a continuous one."""
+        """The states of each variable; empty for a continuous one."""
         return dict(zip(self.names, self._whole.observations.states, strict=True))
 
     @property
     def discrete(self) -> bool:
-        """Whether every variable has states."""
+        """Whether every variable is discrete."""
         return self._whole.discrete
 
     @property
@@ -574,11 +575,11 @@ class StructureDraws:
         return self._whole.gaussian
 
     def prepare(self, families: Iterable[Family]) -> None:
-        """Count for many families in one pass over the rows."""
+        """Compute the counts of many families (variable and parents) in one pass over the rows."""
         self._whole.prepare(families)
 
     def variable(self, name: str) -> int:
-        """The number of a variable."""
+        """The index of a variable."""
         if name not in self.names:
             raise ModelError(f"'{name}' is not a variable{hint(name, self.names)}", code="unknown-variable")
         return self.names.index(name)
@@ -586,14 +587,14 @@ class StructureDraws:
     # -- pictures
 
     def plot(self, what: str = "edges", **options: Any) -> Any:
-        """A drawing; a matplotlib figure.
+        """Plot the structures; a matplotlib figure.
 
         Parameters
         ----------
         what
-            ``edges`` (a map of the probabilities of edges), ``consensus`` (a graph whose arrows are as wide as they
-            are probable; option ``threshold``), ``trace`` (scores), ``r_hat`` (of edges), ``agreement`` (each chain
-            against the others).
+            ``edges`` (a heat map of edge probabilities), ``consensus`` (a graph with arrow widths by probability;
+            option ``threshold``), ``trace`` (scores), ``r_hat`` (of edges), ``agreement`` (edge probabilities of each
+            chain against the others).
         """
 
         if what not in PICTURES:

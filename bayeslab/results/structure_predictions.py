@@ -1,4 +1,4 @@
-"""Rows predicted from sampled structures: averaged over structures and parameters, weighted by what a row shows."""
+"""Predictions from sampled structures, averaged over structures and parameters with weights by each row's evidence."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 __all__ = ["log_likelihoods", "predicted", "replications"]
 
 Array = NDArray[np.float64]
-# Rows are weighed and replicated at so many draws of structure and parameters, evenly spaced.
+# Number of evenly spaced draws of structure and parameters for likelihoods and replications.
 _DRAWS = 1000
-# So many points of each net's predictive distribution make quantiles of their mixture.
+# Number of quantile points of each net's predictive distribution, from which quantiles of their mixture are computed.
 _POINTS = 16
 
 
 def predicted(fit: Fitted, bound: Data, kind: str, *, ci_prob: float, seed: int) -> pd.DataFrame:
-    """What rows leave open, or the target of the model: see :meth:`bayeslab.results.fit.Fit.predict`."""
+    """Predictions of missing cells, or of the model's target: see :meth:`bayeslab.results.fit.Fit.predict`."""
     import pandas as pd
 
     structures = fit.view(structures_of)
@@ -107,13 +107,13 @@ def log_likelihoods(fit: Fitted, bound: Data) -> xr.Dataset:
     chosen = averages._Chosen.spaced(structures, _DRAWS)
     weigh = _of_observed if lacking else log_density
     terms = np.stack([weigh(_mixed(net), codes, values) for net in chosen.nets(rng)])
-    # A variable may not have the name of a dimension.
+    # A variable cannot have the name of a dimension.
     name = "evidence" if fit.model.data.rows != "evidence" else "log_evidence"
     return _by_row(fit, bound, {name: terms.reshape(*chosen.of_draw.shape, n_rows)})
 
 
 def _of_observed(net: MixedNetwork, codes: NDArray[np.integer], values: Array) -> Array:
-    """Log probability of what is seen of each row of states."""
+    """Log probability of the observed cells of each row of states."""
 
     distinct, back = np.unique(codes, axis=0, return_inverse=True)
     tables = DiscreteNetwork(net.states, net.parents, net.tables)
@@ -121,7 +121,7 @@ def _of_observed(net: MixedNetwork, codes: NDArray[np.integer], values: Array) -
 
 
 def replications(fit: Fitted, bound: Data, seed: int) -> xr.Dataset:
-    """Rows as they could have been, as many as there are, at draws of structure and parameters."""
+    """Replicated rows, as many as in the data, at draws of structure and parameters."""
     structures = fit.view(structures_of)
     n_rows = len(_column(bound, structures.names[0]).values)
     rng = stream(seed, "predict")

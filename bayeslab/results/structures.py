@@ -1,4 +1,4 @@
-"""Sampled structures as a user meets them: their graphs, and the queries and effects averaged over them."""
+"""Sampled structures for users: their graphs, and the queries and effects averaged over them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def structures_of(fit: Fitted) -> Structures:
     Raises
     ------
     OptionError
-        The structure of its model is known.
+        The structure of the model is known.
     """
     if "parent_sets" not in fit.data_tree.children:
         raise OptionError(
@@ -52,16 +52,16 @@ def structures_of(fit: Fitted) -> Structures:
 
 
 class Structures(StructureDraws):
-    """Sampled structures, with the queries and effects that are averaged over them; made as their base class is."""
+    """Sampled structures, with queries and effects averaged over them; parameters as for the base class."""
 
     def query_many(self, table: Any, targets: Any = None) -> pd.DataFrame:
-        """Posteriors for every row of a table of evidence, averaged over structures; empty cells are not known.
+        """Posteriors for every row of a table of evidence, averaged over structures; empty cells are unobserved.
 
         Returns
         -------
         pandas.DataFrame
             ``log_evidence`` and a column ``P(variable=state)`` for each state of every target (default: every variable
-            that is missing somewhere); rows of probability zero hold NaN. The index is the table's.
+            that is unobserved in some row); NaN in rows of probability zero. The index is the table's.
         """
         import pandas as pd
 
@@ -78,7 +78,7 @@ class Structures(StructureDraws):
         return pd.DataFrame(answer, index=table.index if isinstance(table, pd.DataFrame) else None)
 
     def predictions(self, codes: NDArray[np.integer], targets: Any = None) -> dict[str, NDArray[np.float64]]:
-        """The columns of :meth:`query_many`, from numbers of states, shape (n_rows, n_variables), -1 for unknown."""
+        """The columns of :meth:`query_many` for codes of states, shape (n_rows, n_variables), -1 for unobserved."""
         missing = [v for k, v in enumerate(self.names) if np.any(codes[:, k] < 0)]
         wanted = missing if targets is None else names_of(targets)
         for v in wanted:
@@ -88,7 +88,7 @@ class Structures(StructureDraws):
         return out | {f"P({v}={s})": marginals[v][:, k] for v in wanted for k, s in enumerate(self.states[v])}
 
     def query(self, given: Mapping[str, Any] | None = None, targets: Any = None, **options: Any) -> AveragedQuery:
-        """Posterior of the next case, averaged: see :func:`bayeslab.results.structure_averages.query`."""
+        """Posteriors for a new case, averaged: see :func:`bayeslab.results.structure_averages.query`."""
         return structure_averages.query(self, given, targets, **options)
 
     def interventional(self, treatment: str, outcome: str, **options: Any) -> pd.DataFrame:
@@ -100,5 +100,5 @@ class Structures(StructureDraws):
         return structure_averages.average_effect(self, treatment, outcome, **options)
 
     def effects(self, **options: Any) -> pd.DataFrame:
-        """Linear effects of all on all: see :func:`bayeslab.results.structure_averages.linear_effects`."""
+        """Linear effects between all pairs: see :func:`bayeslab.results.structure_averages.linear_effects`."""
         return structure_averages.linear_effects(self, **options)

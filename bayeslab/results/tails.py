@@ -1,28 +1,28 @@
-r"""What draws say of the tails: whether they were reached, and whether a mean of them settles.
+r"""Diagnostics of the tails: whether the draws reached them, and whether the mean of a quantity can be estimated.
 
 **Reach.** A leapfrog step of length ε is stable only where the density's curvature is below 4/ε² [1]_, and ε is tuned
-to the bulk. Where the density gets narrower towards a tail (a funnel's neck; the slope of a covariate that is measured
-with error), steps are accepted less and less the farther a chain goes, and beyond some point not at all: the draws end
-where steps become too long, not where the posterior does. Chains that all end there agree with each other, so that
-R-hat has nothing to say. What shows it are the transitions that *begin* in the outermost draws: they are refused far
-more often than others, and chains that get there stay. How many times as often is a matter of the tail's width beside
-the bulk's more than of ε, since refusals fall with ε everywhere: the symptom does not go away with shorter steps before
-the tail is reached and left freely. Either alone is harmless: a tail in which many steps are refused but which is left
-and entered freely is sampled well, and slow chains are the business of R-hat and ESS.
+to the bulk. Where the density becomes narrower towards a tail (a funnel's neck; the slope of a covariate with
+measurement error), the acceptance rate falls the farther a chain goes, and beyond some point it is zero: the draws end
+where steps become too long, not where the posterior ends. All chains end there, so they agree and R-hat detects
+nothing. The symptom is in the transitions that *begin* at the outermost draws: they are rejected far more often than
+others, and chains that arrive there stay. The ratio of rejection rates depends more on the width of the tail relative
+to the bulk than on ε, since rejections fall with ε everywhere. So the symptom persists with shorter steps until chains
+enter and leave the tail freely. Each sign alone is harmless: a tail with many rejections that is entered and left
+freely is sampled well, and slow chains are detected by R-hat and ESS.
 
-Measured: 111 runs of 48 models (21 of posteriordb, 7 of BUGS, 4 of brms, whose answers agree with the references, and
-shipped models that pass all other checks) had no such finding. The thresholds were chosen with most of these runs in
-view, so the share of false alarms, below 3 % at 95 %, is an optimistic one. The nearest is a covariance of slopes whose
-conditional sd is near zero: nine times as many refusals, visits of 2.4 draws, right to the lowest hundredth. All 20
-runs of ``air`` (BUGS) have it, with target_accept 0.8, 0.95 and 0.99 (visits of 3.4 draws and more), and all of the
-centred eight schools and of Neal's funnel with 0.8.
+Validation: 111 runs of 48 models (21 of posteriordb, 7 of BUGS, 4 of brms, whose answers agree with the references, and
+shipped models that pass all other checks) had no such finding. The thresholds were chosen with most of these runs
+known, so the upper 95 % bound of 3 % on the rate of false alarms is optimistic. The closest case is a covariance of
+slopes whose conditional sd is near zero: nine times as many rejections, visits of 2.4 draws, and draws that are correct
+down to the lowest hundredth. All 20 runs of ``air`` (BUGS) have the finding, with target_accept 0.8, 0.95 and 0.99
+(visits of 3.4 draws and more), as have all runs of the centred eight schools and of Neal's funnel with 0.8.
 
-**Divergences** are the extreme of that. Spread like all draws they are trajectories that ended early, which keeps the
-posterior invariant; concentrated in one tail they mark its end as the sampler's [2]_.
+**Divergences** are the extreme case. If they are spread like all draws, they are trajectories that ended early, which
+leaves the posterior invariant; if they are concentrated in one tail, the sampler does not go beyond that point [2]_.
 
-**Heavy tails.** The tail of a quantity is about a generalised Pareto distribution, whose shape k says how many moments
-there are: all below 1/k. From k = 1/2 on the variance is infinite and the error of a mean falls more slowly than 1/√n;
-above 0.7 it falls so slowly that no practical number of draws gives the mean [3]_. Quantiles have no such need.
+**Heavy tails.** The tail of a quantity is approximately a generalised Pareto distribution with shape k, whose moments
+of order below 1/k are finite. From k = 1/2 on the variance is infinite and the error of a mean falls more slowly than
+1/√n; above 0.7 no practical number of draws gives a usable mean [3]_. Quantiles are not affected.
 
 References
 ----------
@@ -45,20 +45,20 @@ from bayeslab.results.convergence import Array, Block, ess, in_batches, is_const
 
 __all__ = ["Edge", "concentrated", "heavy", "least_accepted", "tail_shapes"]
 
-# The outermost draws whose transitions are looked at: one in a hundred, and so many at least.
+# Share of outermost draws whose transitions are examined, and their minimum number.
 _OUTER, _FEWEST = 0.01, 20
-# Refusals there, as a multiple of those of all transitions, above which the tail is narrower than the rest (ours).
+# A tail is narrower than the rest if its rejection rate exceeds this multiple of the overall rate (ours).
 _REFUSED = 2.5
-# Chains do not leave and enter the outermost twentieth freely where visits last so many draws on average, or where its
-# draws are worth less than this share of all (both ours: visits last up to 2.5 draws in runs without other findings,
-# 3.4 and more in wrong ones).
+# Chains do not enter and leave the outermost twentieth freely if visits last this many draws on average, or if the
+# effective sample size of its draws is below this share of all draws (both ours: visits last up to 2.5 draws in runs
+# without other findings, 3.4 and more in wrong ones).
 _VISIT, _WORTH = 3.0, 0.1
-# Fewer draws have no tail to speak of, nor have fewer different values in it.
+# Minimum number of draws for a tail, and of distinct values in it.
 _MIN_DRAWS, _VALUES = 400, 20
-# Outer parts of a tail that are looked at alone, of so many draws at least.
+# Outer parts of a tail that are examined separately, and their minimum number of draws.
 _PARTS, _FEWEST = (2, 4), 24
-# Divergent draws concentrate where more than half of them begin in a tail that holds a twentieth of the others, which
-# chance would give once in a thousand fits.
+# Divergences are concentrated if more than half of them begin in a tail with a twentieth of the other draws, which
+# happens by chance once in a thousand fits.
 _TAIL, _HALF, _CHANCE = 0.05, 0.5, 1e-3
 
 
@@ -69,17 +69,17 @@ class Edge:
     Attributes
     ----------
     number : int
-        Of the quantity, in the order of the blocks.
+        Index of the quantity, in the order of the blocks.
     upper : bool
         Whether it is the upper tail.
     share : float
-        Of steps accepted that begin there, or of divergent trajectories that do.
+        Acceptance rate of steps that begin in the tail, or share of the divergent trajectories that do.
     everywhere : float
-        The same share of all draws.
+        The same quantity for all draws.
     worth : float
-        How many independent draws those of the tail are worth, as a share of all draws.
+        Effective sample size of the tail's draws, as a share of all draws.
     visit : float
-        How many draws in a row a chain is in the tail, on average.
+        Average number of consecutive draws that a chain stays in the tail.
     """
 
     number: int
@@ -91,12 +91,12 @@ class Edge:
 
     @property
     def free(self) -> bool:
-        """Whether chains leave and enter the tail freely."""
+        """Whether chains enter and leave the tail freely."""
         return self.worth >= _WORTH and self.visit < _VISIT
 
 
 def least_accepted(variables: Sequence[Block], acceptance: Array) -> Edge | None:
-    """The tail in which steps are too long for the chains to go on, the worst if there are several.
+    """The tail in which steps are too long for the chains to move, the worst if there are several.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def least_accepted(variables: Sequence[Block], acceptance: Array) -> Edge | None
         return None
     outer = max(_OUTER, _FEWEST / n)
     mean = float(acceptance.mean())
-    # Where hardly any steps are accepted refusals cannot be so many times as many.
+    # If hardly any steps are accepted anywhere, rejections cannot be many times as frequent in a tail.
     least = max(1 - _REFUSED * (1 - mean), mean / 2)
     accepted, worth, visit = np.hsplit(in_batches(variables, lambda x: _accepted(x, acceptance, outer, least)), 3)
     with np.errstate(invalid="ignore"):
@@ -122,12 +122,12 @@ def least_accepted(variables: Sequence[Block], acceptance: Array) -> Edge | None
 
 
 def _accepted(draws: Array, acceptance: Array, outer: float, low: float) -> Array:
-    """Acceptance of transitions from the lower and upper tails; where that is low, what their draws are worth and how
-    long visits are (two columns each)."""
+    """Acceptance of transitions from the lower and upper tails; where it is low, also the worth of their draws and the
+    mean length of visits (two columns each)."""
     out = np.full((len(draws), 6), np.nan)
     finite = np.isfinite(draws).all(axis=(1, 2)) & ~is_constant(draws)
     for upper in (0, 1):
-        # The tail's draws are those at or below the quantile, of the draws turned round for the upper one.
+        # The draws of a tail are those at or below the quantile; for the upper tail, of the negated draws.
         turned = -draws[finite] if upper else draws[finite]
         ordered = np.sort(turned.reshape(len(turned), -1), axis=1)
         inside = turned[:, :, :-1] <= quantile(ordered, outer)[:, None, None]
@@ -154,7 +154,7 @@ def concentrated(variables: Sequence[Block], diverging: NDArray[np.bool_]) -> Ed
 
     bad = diverging[:, 1:]
     n = int(bad.sum())
-    # Where all diverge there is no rest to compare them with.
+    # If all transitions diverge, there are no others to compare them with.
     if n < 3 or not variables or diverging.size < _MIN_DRAWS or n == bad.size:
         return None
     shares = in_batches(variables, lambda draws: _divergent(draws, bad))
@@ -178,7 +178,7 @@ def _one(variables: Sequence[Block], number: int) -> Array:
 
 
 def stays(draws: Array) -> Array:
-    """Of the lower twentieth of each quantity: the worth of its draws, and the mean length of a visit."""
+    """For the lower twentieth of each quantity, the worth of its draws and the mean length of a visit."""
     ordered = np.sort(draws.reshape(len(draws), -1), axis=1)
     limit = quantile(ordered, _TAIL)[:, None, None]
     inside = draws <= limit
@@ -199,7 +199,7 @@ def _divergent(draws: Array, bad: NDArray[np.bool_]) -> Array:
 
 
 def heavy(draws: Array) -> Array:
-    """Shapes of the tails that are too heavy for a mean, NaN where they are not.
+    """Shapes k of tails that are too heavy for a mean, NaN for other quantities.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def heavy(draws: Array) -> Array:
     with np.errstate(invalid="ignore"):
         steep = sides > limit
         rows = np.flatnonzero(steep.any(axis=0))
-        # A rare mode far out looks like a heavy tail until its outer part is looked at alone: there the mode
+        # A rare distant mode looks like a heavy tail, unless its outer part is examined alone: there the mode
         # ends, and a heavy tail does not.
         for part in _PARTS if rows.size else ():
             steep[:, rows] &= ~(_side_shapes(draws[rows], part) < limit / 2)
@@ -224,15 +224,16 @@ def heavy(draws: Array) -> Array:
 
 
 def tail_shapes(draws: Array) -> Array:
-    """Shape k of the heavier tail of each quantity; NaN where there is none to fit, as of few values.
+    """Shape k of the heavier tail of each quantity; NaN if there is no tail to fit, as with few distinct values.
 
-    Autocorrelated draws have longer tails fitted, as importance weights have: 3 √(n / r) of n draws that are worth r n.
+    As for importance weights, autocorrelated draws have longer tails: 3 √(n / r) draws, for n draws with an effective
+    sample size of r n.
     """
     return np.fmax(*_side_shapes(draws))
 
 
 def _side_shapes(draws: Array, part: int = 1) -> Array:
-    """Shapes of the upper and the lower tail, (2, quantity); of the outermost draws of each tail, one in ``part``."""
+    """Shapes of the upper and the lower tail, (2, quantity), from the outermost 1/``part`` of each tail's draws."""
     flat = np.sort(draws.reshape(len(draws), -1), axis=1)
     n = flat.shape[1]
     out = np.full((2, len(draws)), np.nan)
@@ -240,7 +241,7 @@ def _side_shapes(draws: Array, part: int = 1) -> Array:
     if n < _MIN_DRAWS or not ready.size:
         return out
     halves = split(draws[ready])
-    with np.errstate(invalid="ignore"):  # of few different values, such as states, all may lie on one side
+    with np.errstate(invalid="ignore"):  # with few distinct values, such as states, all may lie on one side
         inside = np.fmin(*(ess(halves <= quantile(flat[ready], p)[:, None, None]) for p in (_TAIL, 1 - _TAIL)))
     inside = np.clip(np.nan_to_num(inside, nan=n), 1, n)
     lengths = np.minimum(n // 5, np.ceil(3 * np.sqrt(n * n / inside))).astype(int)
@@ -249,11 +250,11 @@ def _side_shapes(draws: Array, part: int = 1) -> Array:
         rows = ready[lengths == length]
         for side, ordered in enumerate((flat[rows], -flat[rows, ::-1])):
             excess = ordered[:, n - length :] - ordered[:, n - length - 1 : n - length]
-            # The unit of a tail is its own: nothing overflows, and a scale changes nothing.
+            # Each tail is scaled by its size, so nothing overflows and the result is scale-invariant.
             size = excess[:, -1:]
             with np.errstate(all="ignore"):
                 shape = psis.pareto_fit(np.where(size > 0, excess / size, 0.0))[0]
-            # A few values, however often each, are no tail: their moments are finite.
+            # A few distinct values, however frequent, are not a tail: their moments are finite.
             shape[(np.diff(excess, axis=1) > 0).sum(axis=1) < _VALUES] = np.nan
             out[side, rows] = shape
     return out

@@ -1,7 +1,7 @@
-"""A page to look at topics: a map, their words and documents; one file, which loads nothing from elsewhere.
+"""An HTML page that shows topics: a map, words and documents; one file without external resources.
 
-Every word that comes from data is put on the page as text, never as HTML; a policy in the page forbids it to load
-anything. Without scripts it shows a table.
+All text from the data is inserted as text, never as HTML; a content security policy prevents the page from loading
+anything. Without scripts the page shows a table.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def page(content: Mapping[str, Any]) -> str:
     Parameters
     ----------
     content
-        What is shown of a fit, as plain values.
+        The content of the page, as plain values.
     """
-    # Inside a script only "</" and "<!--" could end it.
+    # Within a script element, only "</" and "<!--" could end it.
     data = json.dumps(content, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     rows = "".join(
         f"<tr><td>{topic['topic']}</td><td>{100 * topic['share']:.1f} %</td><td>"

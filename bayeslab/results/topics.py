@@ -1,8 +1,8 @@
-"""What a fit says about topics: their words, the documents they are in, how far they can be relied on.
+"""The topics of a fit: their words, their documents, and their reliability.
 
 Draws of topics come from chains (method gibbs keeps some of them, methods with a graph all) or from an approximation.
-Whatever is said of a topic by its number holds for draws whose topics have been paired; the probability of new
-documents needs no numbers.
+Results for a topic by its number use draws whose topics have been matched; the probability of new documents does not
+depend on the numbering.
 
 References
 ----------
@@ -45,23 +45,23 @@ if TYPE_CHECKING:
 __all__ = ["PICTURES", "FittedTopics", "HeldOut", "predicted", "rich_table", "topics_of"]
 
 PICTURES = ("words", "shares", "documents", "map", "days")
-# Predictions take so many draws of topics at most, and about so many draws of proportions; so many visits of words.
+# For predictions: maximum number of draws of topics, approximate number of draws of proportions, and of word visits.
 _KEPT, _DRAWS, _VISITS, _TUNE = 40, 200, 200_000_000, 30
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """How probable documents are that were not fitted.
+    """The probability of held-out documents.
 
     Attributes
     ----------
     log_probability : float
-        Of a word: that of the documents, divided by the number of their words.
+        Log probability per word: that of the documents divided by their number of words.
     mcse : float
-        Its Monte Carlo standard error.
+        Monte Carlo standard error of ``log_probability``.
     n_documents, n_words : int
     n_unknown : int
-        Words that the fit does not know, which are left out.
+        Number of words that the fit does not know, which are left out.
     """
 
     log_probability: float
@@ -72,7 +72,7 @@ class HeldOut:
 
     @property
     def perplexity(self) -> float:
-        """exp of minus the log probability of a word: as if it were one of so many equally likely ones."""
+        """The perplexity: exp of minus the log probability per word, the equivalent number of equally likely words."""
         return float(np.exp(-self.log_probability))
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ def topics_of(fit: Fitted) -> FittedTopics:
     Raises
     ------
     OptionError
-        Its model has none.
+        The model has no topics.
     """
     if not isinstance(fit.bound_model, TopicsPosterior):
         raise OptionError(f"a fit of the family {fit.model.model.family} has no topics", code="other-family")
@@ -104,7 +104,7 @@ def _posterior(fit: Fitted) -> TopicsPosterior:
 
 
 class FittedTopics:
-    """Topics of a fit; topics are numbered from 1, the most common first.
+    """The topics of a fit, numbered from 1, most common first.
 
     Attributes
     ----------
@@ -116,11 +116,11 @@ class FittedTopics:
     phi_sd, theta_sd : ndarray
         Posterior standard deviations.
     languages : tuple of str
-        Columns of documents in several languages; each topic has probabilities of the words of each.
+        Columns of documents in several languages; each topic has word probabilities for each language.
     word_shares : ndarray (n_words,)
-        Share of each word among all.
+        Share of each word among all words.
     lengths : ndarray (n_documents,)
-        Words of each document.
+        Number of words of each document.
     documents : ndarray
         Names of the documents.
     """
@@ -145,7 +145,7 @@ class FittedTopics:
 
     @cached_property
     def _group(self) -> xr.Dataset:
-        """Means and standard deviations."""
+        """Posterior means and standard deviations."""
         tree = self._fit.data_tree
         if "topics" in tree.children:
             return tree["topics"].to_dataset()
@@ -205,7 +205,7 @@ class FittedTopics:
 
     @property
     def blocks(self) -> np.ndarray | None:
-        """Where the words of each language begin, if there are several."""
+        """Start positions of the words of each language; None for a single language."""
         if self._language is None:
             return None
         return np.append(0, np.cumsum([np.sum(self._language == code) for code in self.languages]))
@@ -218,12 +218,12 @@ class FittedTopics:
 
     @property
     def title(self) -> str:
-        """How many topics, documents and words there are."""
+        """A title with the numbers of topics, documents and words."""
         n_documents, n_words = counted(len(self.documents), "document"), counted(len(self.vocabulary), "word")
         return f"{self._shown_of()} of {n_documents}, {n_words}"
 
     def _shown_of(self) -> str:
-        """How many topics; without a fixed number, of how many in a draw, and what part of all words they hold."""
+        """The number of topics; without a fixed number, also the number per draw and the share of words they hold."""
         posterior = self._fit.posterior
         if "there" not in self._group or "n_topics" not in posterior:
             return counted(self.n_topics, "topic")
@@ -239,24 +239,24 @@ class FittedTopics:
         return np.asarray(values.mean(over).to_numpy() if over else values.to_numpy())
 
     def table(self, n_words: int = 10, *, relevance: float = 1.0, ci_prob: float = 0.89) -> pd.DataFrame:
-        """One row a topic.
+        """A table with one row per topic.
 
         Parameters
         ----------
         n_words
-            So many of its words.
+            Number of words per topic.
         relevance
-            1: the most probable words; less: words that are more frequent here than elsewhere count for more
-            (0.6 reads well).
+            Weight λ of the relevance [1]_: 1 ranks words by probability; smaller values favour words that are more
+            frequent in the topic than elsewhere (0.6 is a good choice).
         ci_prob
-            Probability of the interval (equal tails) of a topic's share of all words.
+            Probability of the equal-tailed interval of a topic's share of all words.
 
         Returns
         -------
         pandas.DataFrame
-            ``share`` of all words and its interval; ``alpha``, where learned, its concentration; of topics without a
-            fixed number ``there``, the share of the draws that have the topic; ``chains``, how many found it;
-            ``coherence`` (see :meth:`coherence`) and its interval; and ``words``.
+            ``share`` of all words and its interval; ``alpha``, the topic's concentration if it is learned; ``there``,
+            the share of the draws with the topic if their number is not fixed; ``chains``, the number of chains with
+            the topic; ``coherence`` (see :meth:`coherence`) and its interval; and ``words``.
         """
         import pandas as pd
 
@@ -286,14 +286,14 @@ class FittedTopics:
         return pd.DataFrame(out, index=pd.Index(np.arange(1, self.n_topics + 1), name="topic"))
 
     def _coherence(self, ci_prob: float) -> tuple[np.ndarray, ...]:
-        """Means and ends of intervals, worked out once."""
+        """Means and interval ends of the coherence, computed once."""
         if ci_prob not in self._coherences:
             table = self.coherence(ci_prob=ci_prob)
             self._coherences[ci_prob] = tuple(table[name].to_numpy() for name in table)
         return self._coherences[ci_prob]
 
     def top_words(self, n: int = 10, *, relevance: float = 1.0, language: str | None = None) -> list[list[str]]:
-        """The words of each topic, the most probable (or most relevant) first; of several languages, those of one."""
+        """The words of each topic, most probable (or most relevant) first; for several languages, of one of them."""
         order = self.ranked(relevance)
         if language is None:
             return [[str(word) for word in self.shown[row]] for row in order[:, :n]]
@@ -303,7 +303,7 @@ class FittedTopics:
         return [[str(word) for word in self.vocabulary[row[of_language[row]][:n]]] for row in order]
 
     def ranked(self, relevance: float = 1.0) -> np.ndarray:
-        """Numbers of the words of each topic (n_topics, n_words), the most relevant first."""
+        """Indices of the words of each topic, shape (n_topics, n_words), most relevant first."""
         if not 0 <= relevance <= 1:
             raise OptionError(f"relevance lies between 0 and 1, not {relevance!r}", code="out-of-range")
         everywhere = self.word_shares
@@ -312,7 +312,7 @@ class FittedTopics:
         return np.argsort(-score, axis=1, kind="stable")
 
     def words(self, topic: int, n: int = 10, *, relevance: float = 1.0) -> pd.DataFrame:
-        """The words of one topic: probability, its standard deviation, and how many times their share of all words."""
+        """The words of one topic: probability, its standard deviation, and its ratio to the word's overall share."""
         import pandas as pd
 
         k = self._number(topic)
@@ -328,16 +328,16 @@ class FittedTopics:
         )
 
     def proportions(self) -> pd.DataFrame:
-        """Posterior means of the proportions of topics: a row a document, a column a topic."""
+        """Posterior means of the topic proportions: one row per document, one column per topic."""
         import pandas as pd
 
         columns = pd.Index(np.arange(1, self.n_topics + 1), name="topic")
         return pd.DataFrame(self.theta, index=pd.Index(self.documents, name=self.dim), columns=columns)
 
     def days(self) -> pd.DataFrame:
-        """Of documents day by day: means and standard deviations of the topics' shares, a row a day and topic.
+        """Means and standard deviations of the topics' shares by day, one row per day and topic.
 
-        Days are those of the data: dates are of NumPy's type, so that a drawing has them at their distances.
+        Days are those of the data; dates are NumPy dates, so that a plot spaces them correctly.
 
         Raises
         ------
@@ -368,20 +368,19 @@ class FittedTopics:
             raise OptionError(f"topics are numbered from 1 to {self.n_topics}; given {topic!r}", code="out-of-range")
         return int(topic) - 1
 
-    # -- how good they are
+    # -- evaluation
 
     def held_out(self, data: Any = None) -> HeldOut:
-        """How probable documents are that were not fitted, by particles from left to right.
+        """The probability of held-out documents, by the left-to-right particle algorithm [2]_.
 
-        Of each document on its own its probability given the documents of the fit is estimated: the mean over draws of
-        the topics of their words (or of the topics themselves, of methods with a graph) of its probability given them,
-        which in turn is estimated without bias, proportions and topics integrated out. (What other programs print is a
-        bound.)
+        The probability of each document given the documents of the fit is estimated separately: it is averaged over
+        draws of the topic assignments (or of the topics, for methods with a graph), and given a draw it is estimated
+        without bias, with proportions and topics integrated out. (Other programs often print a lower bound.)
 
         Parameters
         ----------
         data
-            Documents; None: those that the model's ``held_out`` left out.
+            Documents; None: those held out by the model's ``held_out``.
         """
         n_unknown = 0
         if data is None and "held_out" in self._fit.data_tree.children:
@@ -402,20 +401,20 @@ class FittedTopics:
         n_words: int = 10,
         ci_prob: float = 0.89,
     ) -> pd.DataFrame:
-        """How well the words of each topic go together in documents: means and intervals over draws of the topics.
+        """The coherence of each topic: how often its top words co-occur, with means and intervals over draws.
 
-        It says what readers see. It is no way to choose the number of topics: that is what :meth:`held_out` is for.
+        Coherence measures how readable topics are. To choose the number of topics, use :meth:`held_out`.
 
         Parameters
         ----------
         data
-            Documents to count words in; None: those of the fit.
+            Documents in which co-occurrences are counted; None: those of the fit.
         measure
             ``npmi``: normalised pointwise mutual information, from -1 (never together) to 1; or ``umass``.
         n_words
-            So many words of each topic.
+            Number of top words per topic.
         ci_prob
-            Probability of the interval (equal tails).
+            Probability of the equal-tailed interval.
         """
         import pandas as pd
 
@@ -441,17 +440,17 @@ class FittedTopics:
             raise DataError("the documents have no words of the fit's vocabulary", code="no-values")
         return documents
 
-    # -- to look at
+    # -- plots
 
     def plot(self, what: str = "words", *, n_words: int = 8) -> Any:
-        """A drawing; a matplotlib figure.
+        """Plot the topics; a matplotlib figure.
 
         Parameters
         ----------
         what
-            ``words`` (the most probable of each topic, with intervals), ``shares`` (of the topics among all words),
-            ``documents`` (their proportions), ``map`` (how far topics are from each other), ``days`` (shares of topics
-            from day to day).
+            ``words`` (the most probable words of each topic, with intervals), ``shares`` (of the topics among all
+            words), ``documents`` (topic proportions), ``map`` (distances between topics), ``days`` (shares of topics
+            by day).
         """
 
         if what not in PICTURES:
@@ -471,11 +470,11 @@ class FittedTopics:
 
     @cached_property
     def coordinates(self) -> np.ndarray:
-        """Topics as points (n_topics, 2): Jensen-Shannon distances of their words, in two dimensions."""
+        """Topics as points (n_topics, 2): a two-dimensional scaling of Jensen-Shannon distances between topics."""
         return classical_scaling(jensen_shannon(self.phi))
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Write a page to look at the topics: one file, which loads nothing from elsewhere."""
+        """Write an interactive HTML page of the topics: one file without external resources."""
 
         try:
             write_text(Path(path), self.html())
@@ -503,7 +502,7 @@ class FittedTopics:
         return topics_html(self.rows(), self.title)
 
     def rows(self, n_words: int = 8) -> list[dict[str, Any]]:
-        """What is shown of each topic: number, share, how many chains found it, words with probability and sd."""
+        """The displayed content of each topic: number, share, number of chains, words with probability and sd."""
         table = self.table(n_words)
         out = []
         for k in range(1, self.n_topics + 1):
@@ -554,7 +553,7 @@ def rich_table(table: pd.DataFrame) -> Any:
 
 
 def jensen_shannon(phi: np.ndarray) -> np.ndarray:
-    """Distances of topics (n_topics, n_topics): the root of the Jensen-Shannon divergence in bits."""
+    """Distances between topics (n_topics, n_topics): the square root of the Jensen-Shannon divergence in bits."""
     n, out = len(phi), np.zeros((len(phi), len(phi)))
     entropy = -np.sum(phi * np.log2(np.maximum(phi, 1e-300)), axis=1)
     for i in range(n):
@@ -565,25 +564,25 @@ def jensen_shannon(phi: np.ndarray) -> np.ndarray:
 
 
 def classical_scaling(distances: np.ndarray) -> np.ndarray:
-    """Points in the plane whose distances are near the given ones (Torgerson 1952)."""
+    """Points in the plane whose distances approximate the given ones (Torgerson 1952)."""
     n = len(distances)
     centre = np.eye(n) - 1 / n
     values, vectors = np.linalg.eigh(-0.5 * centre @ distances**2 @ centre)
     top = np.argsort(-values)[:2]
     out = vectors[:, top] * np.sqrt(np.maximum(values[top], 0))
     out = np.pad(out, ((0, 0), (0, 2 - out.shape[1])))
-    # Eigenvectors have no sign of their own.
+    # The sign of an eigenvector is arbitrary.
     return np.asarray(out * np.where(out[np.abs(out).argmax(axis=0), [0, 1]] < 0, -1, 1))
 
 
 # ----------------------------------------------------------------------------------- the page
 
-# Of each topic so many words at each of some relevances, and so many documents with so many letters of their text.
+# Number of words per topic and the values of relevance; number of documents per topic and of characters of their text.
 _WORDS, _RELEVANCES, _DOCUMENTS, _LETTERS = 30, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), 8, 240
 
 
 def _content(fitted: FittedTopics, fit: Fitted) -> dict[str, Any]:
-    """What the page shows."""
+    """The content of the page."""
     table = fitted.table(1)
     ends = [name for name in table if str(name).startswith("eti")]
     texts = _texts(fitted, fit)
@@ -638,7 +637,7 @@ def _number(value: Any) -> float:
 
 
 def _texts(fitted: FittedTopics, fit: Fitted) -> dict[str, str]:
-    """How documents begin, by name, where they are texts."""
+    """The beginnings of the documents by name, if they are texts."""
     spec: Any = fit.model.model
     columns = fit.data.dataset.columns
     if spec.counted or spec.text_column not in columns:
@@ -657,8 +656,8 @@ def _texts(fitted: FittedTopics, fit: Fitted) -> dict[str, str]:
 def predicted(fit: Fitted, data: Data, given: Any, kind: str, *, ci_prob: float, seed: int) -> Any:
     """Topics of documents: see :meth:`bayeslab.results.fit.Fit.predict`.
 
-    ``probabilities``: a row a document and a column a topic, with the number of words that were used and that are
-    unknown; ``mean``: a row a document and topic, with the interval; ``draws``: ``theta``.
+    ``probabilities``: one row per document and one column per topic, with the numbers of known and unknown words;
+    ``mean``: one row per document and topic, with the interval; ``draws``: the draws of ``theta``.
     """
     topics = fit.view(topics_of)
     if given is None:
@@ -679,7 +678,7 @@ def predicted(fit: Fitted, data: Data, given: Any, kind: str, *, ci_prob: float,
 
 
 def _theta_draws(documents: Documents, kept: Kept, rng: np.random.Generator) -> np.ndarray:
-    """Draws of the proportions (n_draws, n_documents, n_topics), topics from their draws."""
+    """Draws of the proportions (n_draws, n_documents, n_topics), with topics from their posterior draws."""
     corpus, n = documents.corpus, len(kept["from_chain"][1])
     once = max(1, n * (_TUNE + 1) * corpus.n_tokens)
     repeats = max(1, min(-(-_DRAWS // n), _VISITS // once))
@@ -688,7 +687,7 @@ def _theta_draws(documents: Documents, kept: Kept, rng: np.random.Generator) -> 
         (phi, prior), more = of_draw(documents, kept, s)
         for _ in range(repeats):
             mean = lda.infer(corpus, phi, prior, rng, **more, sweeps=1, tune=_TUNE)
-            # Of one draw of the words' topics the mean is a Dirichlet distribution's.
+            # Given one draw of the topic assignments, the mean is that of a Dirichlet distribution.
             whole = corpus.lengths + prior.alpha.sum()
             drawn = np.maximum(rng.standard_gamma(mean * whole[:, None]), 1e-300)
             out.append(drawn / drawn.sum(axis=1, keepdims=True))

@@ -1,8 +1,8 @@
-"""An option of a model, such as its size: scores on the rows fitted to and on rows left out, by its value.
+"""Validation curves: scores on training rows and on held-out rows by the value of an option, such as the model's size.
 
-With size the error of the rows fitted to falls; that of rows left out falls as well, and rises again where the model
-begins to fit what is chance in its rows [1]_. Sizes are tried in the order given, and the search may end once the
-training error no longer changes: nothing larger can fit better.
+With increasing size the training error falls. The held-out error falls too, and rises again once the model begins to
+fit noise [1]_. Sizes are tried in the given order, and the search may end once the training error no longer changes,
+because larger models cannot fit better.
 
 References
 ----------
@@ -39,9 +39,9 @@ class ValidationCurve:
     ----------
     option : str
     scores : pandas.DataFrame
-        One row a value and split: each score of the rows fitted to (``training``) and of those left out.
+        One row per value and split: each score on the training rows (``training``) and on the held-out rows.
     values : list
-        The values tried, in their order.
+        The values tried, in order.
     """
 
     def __init__(self, option: str, values: Sequence[Any], records: list[dict[str, Any]], target: str) -> None:
@@ -58,7 +58,7 @@ class ValidationCurve:
         return chosen
 
     def table(self, measure: str | None = None) -> pd.DataFrame:
-        """Means over splits on the rows fitted to and on rows left out, and the standard deviation of the latter."""
+        """Means over splits on training rows and on held-out rows, and the standard deviation of the latter."""
         import pandas as pd
 
         chosen, rows = self._measure(measure), []
@@ -76,13 +76,13 @@ class ValidationCurve:
         return pd.DataFrame(rows)
 
     def best(self, measure: str | None = None) -> Any:
-        """The value with the best score on rows left out; of equals the first."""
+        """The value with the best held-out score; the first among ties."""
         chosen = self._measure(measure)
         left_out = self.table(chosen)["left_out"].to_numpy()
         return self.values[int(left_out.argmin() if chosen in crossed.LOSSES else left_out.argmax())]
 
     def plot(self, measure: str | None = None) -> Any:
-        """Both curves, and the best value; a matplotlib figure."""
+        """Plot both curves and the best value; a matplotlib figure."""
 
         chosen = self._measure(measure)
         place = self.values.index(self.best(chosen))
@@ -117,11 +117,11 @@ def validation_curve(
     model
         A model, the path of a model file, or a fit.
     option
-        A key of the model's section, such as ``max_nodes``; of a nested one ``prior.m_estimate``.
+        A key of the model's section, such as ``max_nodes``, or a nested key such as ``prior.m_estimate``.
     values
-        Its values, the simplest model first.
+        Its values, simplest model first.
     settled
-        End once all scores of the rows fitted to have been the same for so many values; None: try them all.
+        End once all training scores have been the same for this many values; None: try all values.
     data, folds, repeats, target, loss, method, seed, **options
         As for :func:`bayeslab.cross_validate`.
 
@@ -132,7 +132,7 @@ def validation_curve(
     Raises
     ------
     ModelError, OptionError
-        The model has no such option, or not this value of it.
+        The model has no such option, or does not allow this value.
     """
     if not len(values) or (settled is not None and settled < 2):
         raise OptionError("values are one at least, and settled is None or 2 at least", code="out-of-range")

@@ -1,4 +1,4 @@
-"""What is said about a fit: one finding a check, with where, how bad, and what to do."""
+"""The verdict on a fit: one finding per check, with the place, the severity and the advice."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["LEFT", "Finding", "Status", "Verdict", "badge", "findings_table", "p
 
 Status = Literal["pass", "warn", "fail"]
 
-# White on each of these is read easily.
+# White text is readable on each of these colours.
 _STATUS_COLOURS: dict[Status, str] = {"pass": "#2e7d32", "warn": "#9a5b00", "fail": "#c62828"}
-# Cells of words.
+# Style of text cells.
 LEFT = "text-align:left;vertical-align:top;white-space:normal"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found.
+    """The result of one check.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Finding:
     where
         The quantity or chain concerned (the worst one), such as ``a[AITKIN]``; may be empty.
     value
-        How bad, on the scale of the check; None when there is no finite number for it.
+        The severity, on the scale of the check; None if there is no finite number.
     message, advice
         One line each; a passed check has no advice.
     """
@@ -49,7 +49,7 @@ class Finding:
         value = None if self.value is None or not math.isfinite(self.value) else float(self.value)
         object.__setattr__(self, "value", value)
         for name in ("check", "where", "message", "advice"):
-            # They name columns and levels, which come from files.
+            # Messages contain names of columns and levels, which come from files.
             object.__setattr__(self, name, printable(getattr(self, name)))
 
 
@@ -61,7 +61,7 @@ class Verdict:
 
     @property
     def status(self) -> Status:
-        """``pass``, ``warn`` or ``fail``; with nothing checked, ``warn``."""
+        """``pass``, ``warn`` or ``fail``; ``warn`` if nothing was checked."""
         return max((f.status for f in self.findings), key=_severity, default="warn")
 
     def to_dict(self) -> dict[str, Any]:
@@ -90,13 +90,13 @@ def _severity(status: Status) -> int:
 
 
 def badge(status: Status) -> str:
-    """A word in a colour, as static HTML."""
+    """The status as a coloured word, as static HTML."""
     style = "display:inline-block;padding:0 0.6em;border-radius:3px;color:#ffffff;font-size:0.85em;font-weight:bold"
     return f'<span style="{style};background-color:{_STATUS_COLOURS[status]}">{status.upper()}</span>'
 
 
 def findings_table(verdict: Verdict) -> str:
-    """A row for each finding, as static HTML."""
+    """A table of the findings, as static HTML."""
     rows = []
     for finding in verdict.findings:
         advice = f'<br><span style="opacity:0.7">→ {escape(finding.advice)}</span>' if finding.advice else ""
@@ -106,5 +106,5 @@ def findings_table(verdict: Verdict) -> str:
 
 
 def page(body: str) -> str:
-    """A whole result, as static HTML that needs no style sheet."""
+    """The HTML of a result in a container with inline styles."""
     return f'<div style="line-height:1.5">\n{body}\n</div>'
