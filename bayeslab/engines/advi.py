@@ -1,12 +1,12 @@
 """Engine ``advi``: the Gaussian on the unconstrained scale that is nearest to the posterior.
 
-Nearest means with the least Kullback-Leibler divergence from the Gaussian q to the posterior, that
-is with the highest evidence lower bound, ELBO = E_q[log p(data, θ) - log q(θ)] ≤ log p(data). Means
-of a good fit are right; a mean-field q ignores correlations and so shows too little uncertainty.
+The Gaussian q minimises the Kullback-Leibler divergence KL(q ‖ posterior), that is, it maximises the
+evidence lower bound, ELBO = E_q[log p(data, θ) - log q(θ)] ≤ log p(data). The means of a good fit
+are accurate; a mean-field q ignores correlations and so understates uncertainty.
 
 The optimiser is Adam (Kingma and Ba 2015) on reparametrised gradients, with mirrored pairs of
 draws, in coordinates scaled by the best Gaussian of one Pathfinder path, so that the learning rate
-means the same whatever the units of the data.
+does not depend on the units of the data.
 
 References
 ----------
@@ -40,12 +40,10 @@ from bayeslab.results.verdict import Finding
 
 __all__ = ["ENGINE", "Options", "run"]
 
-_WINDOW = 10  # the ELBO trace is kept as means of so many parts of the run, times ten
-_AROUND = (
-    10  # starts: half around the centres of the priors, of which the first that works is taken, half from the priors
-)
-_APART, _COMPARABLE = 6.0, 7.0  # sds between modes, and nats by which the lower one may be worse, to be reported
-_SETTLED = 0.1  # nats that the ELBO may still rise by over the last tenth
+_WINDOW = 10  # the ELBO trace is stored as means of ten times this many parts of the run
+_AROUND = 10  # starts: half around the centres of the priors (the first valid one is used), half from the priors
+_APART, _COMPARABLE = 6.0, 7.0  # modes are reported at this distance (sds) if the lower is at most so many nats worse
+_SETTLED = 0.1  # allowed rise of the ELBO over the last tenth, in nats
 
 
 class Options(Spec):
@@ -55,13 +53,13 @@ class Options(Spec):
     chains: int = Field(4, ge=1, le=1024, description="Chains: the draws are split among them.")
     fit: Literal["mean_field", "full_rank"] = Field("mean_field", description="Covariance of the Gaussian.")
     n: int = Field(10_000, ge=100, description="Iterations of the optimiser.")
-    obj_n_mc: int = Field(2, ge=1, description="Mirrored pairs of draws for each gradient.")
-    learning_rate: float = Field(0.02, gt=0, description="Adam's, in posterior sds; falls to zero over the run.")
+    obj_n_mc: int = Field(2, ge=1, description="Antithetic pairs of draws per gradient.")
+    learning_rate: float = Field(0.02, gt=0, description="Adam's step in posterior sds; decays to zero.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
 
 
 def ready(job: Job) -> None:
-    """Starting values of parameters there are, and draws of a gradient that fit into memory."""
+    """Check that starting values belong to parameters, and that the draws of a gradient fit into memory."""
     posterior_density.ready(job)
     posterior_density.check_together(job, 2 * job.options.obj_n_mc, "obj_n_mc")
 
@@ -93,12 +91,12 @@ def run(job: Job) -> Outcome:
 
 
 def _coordinates(target: Target, options: Options, rng: np.random.Generator) -> tuple[Array, Array, list[Finding]]:
-    """Where to begin, the length of each direction there, and whether other starts led elsewhere."""
+    """The starting point, the scale of each direction there, and findings about starts that led elsewhere."""
     around = starts(target, rng, _AROUND, options.initvals, climbed=False)
     paths: list[Path] = []
     for k, start in enumerate(around):
         if paths and k < _AROUND // 2:
-            continue  # of those around the centre one will do
+            continue  # one start around the centre suffices
         path = pathfinder(target, start, rng, maxiter=1000, maxcor=10, num_elbo_draws=10)
         paths += [] if path is None else [path]
     if not paths:
@@ -111,7 +109,7 @@ def _coordinates(target: Target, options: Options, rng: np.random.Generator) -> 
 
 
 def _elsewhere(best: Path, paths: list[Path]) -> list[Finding]:
-    """Whether a path ended far from the best one without being much worse: there may be as much of the posterior."""
+    """Findings about paths that ended far from the best one but not much lower: possible modes of similar mass."""
     mean, sd = best.approximation.mean, best.approximation.sd()
     for path in paths:
         apart = np.abs(path.approximation.mean - mean) / np.maximum(sd, path.approximation.sd())
@@ -125,7 +123,7 @@ def _elsewhere(best: Path, paths: list[Path]) -> list[Finding]:
 
 @dataclass(slots=True)
 class _Adam:
-    """Kingma and Ba (2015), algorithm 1, upwards."""
+    """Adam (Kingma and Ba 2015, algorithm 1) for maximisation."""
 
     first: Array
     second: Array
@@ -182,7 +180,7 @@ def _ascend(job: Job, target: Target, origin: Array, scale: Array, rng: np.rando
 
 
 def _settled(trace: Array) -> Finding:
-    """Whether the ELBO still rises."""
+    """The finding about convergence: whether the ELBO still rises."""
     last, before = trace[-_WINDOW:], trace[-2 * _WINDOW : -_WINDOW]
     if not (np.isfinite(last).all() and np.isfinite(before).all()):
         text = "the density was zero or infinite at all draws for part of the run"

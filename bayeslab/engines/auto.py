@@ -10,7 +10,7 @@ __all__ = ["choose"]
 def choose(posterior: Posterior) -> tuple[str, str]:
     """Name of the engine and the reason.
 
-    In order: what the family asks for, closed form, NUTS on the graph with discrete nodes summed out.
+    In order of preference: the family's choice, the closed form, NUTS on the graph with discrete nodes summed out.
     """
     wanted = posterior.preferred_engine()
     if wanted is not None:

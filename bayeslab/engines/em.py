@@ -1,8 +1,8 @@
 """Engine ``em``: the most probable parameters by expectation maximisation, what is hidden summed out exactly.
 
-The result is a point: with the model's priors the mode of the posterior density of the parameters, without
-them the maximum of the likelihood. It says nothing of uncertainty, except where standard errors
-from the curvature at the top are asked for. Several random starts show whether there are other maxima.
+The result is a point estimate: the mode of the posterior density with the model's priors, the maximum of the
+likelihood without them. It has no uncertainty, unless standard errors from the curvature at the maximum are
+requested. Several random starts show whether there are other maxima.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from bayeslab.results.verdict import Finding, Verdict
 
 __all__ = ["ENGINE", "Options", "run"]
 
-# Searches that end this near the best, in log posterior, ended at the same place.
+# Searches whose log posterior is this close to the best ended at the same maximum.
 _SAME = 1e-2
-# A maximum that a smaller share of the starts led to, or one start alone, may not be the highest.
+# A maximum reached by a smaller share of the starts, or by one start only, may not be the global one.
 _FEW = 0.1
-# Nearer to a bound than this, an estimate is at the bound.
+# An estimate closer to a bound than this counts as being at the bound.
 _AT_BOUND = 1e-6
 # Seconds between notes on a search.
 _EVERY = 2.0
@@ -41,26 +41,26 @@ class Options(Spec):
     """Options of the searches."""
 
     restarts: int = Field(4, ge=1, le=10_000, description="Number of random starting points.")
-    max_iterations: int = Field(2000, ge=1, description="At most so many steps a search.")
+    max_iterations: int = Field(2000, ge=1, description="Maximum number of steps per search.")
     tolerance: float = Field(
-        1e-5, ge=0, description="Stop when less than this is left to gain, in units of log posterior."
+        1e-5, ge=0, description="Stop when the remaining gain in log posterior is estimated to be smaller."
     )
     variant: Variant | Literal["hard"] = Field(
         "accelerated",
         description="em: plain; accelerated: SQUAREM; newton: EM, then BFGS; gradient: projected gradient ascent;"
-        " stochastic: what is hidden is drawn, not summed out; hard: it takes its most probable value (mixtures).",
+        " stochastic: latent variables are drawn, not summed out; hard: they are set to their mode (mixtures).",
     )
     prior: Literal["use", "ignore"] = Field("use", description="Mode of the posterior, or maximum of the likelihood.")
-    standard_errors: bool = Field(False, description="Also standard errors, from the curvature at the maximum.")
-    cores: int = Field(1, ge=1, le=1024, description="Searches at a time; the results do not depend on it.")
+    standard_errors: bool = Field(False, description="Compute standard errors from the curvature at the maximum.")
+    cores: int = Field(1, ge=1, le=1024, description="Searches in parallel; results do not depend on it.")
     initvals: dict[str, Any] | None = Field(
-        None, description="Where searches begin, by the names and shapes of results; what is left out is random."
+        None, description="Start values of searches, with the names and shapes of the results; others are random."
     )
 
     @field_validator("initvals", mode="before")
     @classmethod
     def _plain(cls, value: Any) -> Any:
-        """Arrays as lists, which a run folder can hold."""
+        """Arrays converted to lists, which a run folder can store."""
         if not isinstance(value, Mapping):
             return value
         return {str(name): np.asarray(values).tolist() for name, values in value.items()}
@@ -70,7 +70,7 @@ _PLANS = Planned[EMPlan]("em", lambda posterior: posterior.em_plan, code="not-su
 
 
 def ready(job: Job) -> None:
-    """Priors that have a mode, a variant that the family has, starts that there can be."""
+    """Check that priors have a mode, that the family has the variant, and that start values are valid."""
     plan = _PLANS.of(job)
     if job.options.variant == "hard" and plan.search is None:
         raise EngineRefusal("variant hard is for mixtures; take accelerated, em or stochastic", code="not-suited")
@@ -83,7 +83,7 @@ def ready(job: Job) -> None:
 
 
 def run(job: Job) -> Outcome:
-    """Search from several starts and report the best end."""
+    """Search from several starts and report the best maximum."""
     begun = time.perf_counter()
     options: Options = job.options
     plan = _PLANS.of(job)
@@ -121,12 +121,12 @@ def _problem(plan: EMPlan, options: Options) -> Problem:
 
 
 def _searched(job: Job, plan: EMPlan, problem: Problem) -> tuple[Restarts, list[Finding]]:
-    """The searches, by the family if it has its own, and what is to be said of them."""
+    """The results of the searches, by the family's own search if it has one, and findings about them."""
     options: Options = job.options
     rng, notes = np.random.default_rng(job.seed), Notes(job, options.restarts)
     how: dict[str, Any] = {k: getattr(options, k) for k in ("variant", "tolerance", "max_iterations")}
     given = _initvals(plan, options)
-    # With nothing left to chance all searches would be one.
+    # Without random start values all searches would be the same.
     restarts = 1 if given and given.keys() == plan.dims.keys() else options.restarts
 
     def begin(theta: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
@@ -148,17 +148,17 @@ def _searched(job: Job, plan: EMPlan, problem: Problem) -> tuple[Restarts, list[
     return searches, []
 
 
-# Rows of given probabilities may miss one by so much.
+# Tolerance for given probabilities to sum to one.
 _ROUNDED = 1e-6
 
 
 def _initvals(plan: EMPlan, options: Options) -> dict[str, np.ndarray]:
-    """Where searches are told to begin.
+    """The start values given by the user, checked.
 
     Raises
     ------
     OptionError
-        A name that is no quantity of the results, a shape that is not its own, a value that it cannot have.
+        A name is not a quantity of the results, or a value has a wrong shape or is outside the support.
     """
     given = options.initvals or {}
     if not given:
@@ -187,7 +187,7 @@ def _initvals(plan: EMPlan, options: Options) -> dict[str, np.ndarray]:
 
 
 def _impossible(value: np.ndarray, kind: str) -> Reason | None:
-    """Why a quantity cannot have these values, or None."""
+    """Why these values are invalid for a quantity, or None."""
     if not np.isfinite(value).all():
         return Reason("has values that are not finite", code="not-finite")
     if kind == "simplex" and (np.any(value < 0) or np.any(np.abs(value.sum(axis=-1) - 1) > _ROUNDED)):
@@ -207,7 +207,7 @@ def _positive_definite(value: np.ndarray) -> bool:
 
 
 class Notes:
-    """Reports on the searches, at most every few seconds."""
+    """Report the progress of the searches, at most every few seconds."""
 
     def __init__(self, job: Job, restarts: int) -> None:
         self._job, self._restarts, self._last = job, restarts, time.monotonic()
@@ -221,7 +221,7 @@ class Notes:
 
 
 def _traces(searches: Restarts, attrs: dict[str, Any]) -> Any:
-    """Both traces of each search, NaN after its end, and how it ended."""
+    """Both traces of each search, NaN after its end, and its outcome."""
     longest = max(len(end.trace) for end in searches.ends)
 
     def padded(traces: list[np.ndarray]) -> np.ndarray:
@@ -295,8 +295,8 @@ def _boundary(plan: EMPlan, values: Any) -> list[Finding]:
     for name, (low, high) in plan.bounds.items():
         value = np.asarray(values[name])
         if plan.kinds.get(name) == "simplex" and value.shape[-1:] == (1,):
-            continue  # the only share is 1, and no estimate
-        # A bound on one side only has the units of the data.
+            continue  # a single share is always 1, not an estimate
+        # The distance to a one-sided bound is in the units of the data.
         near = _AT_BOUND if math.isfinite(high) else 0.0
         there[name] = int(((value - low <= near) | (high - value < _AT_BOUND)).sum())
     total = sum(there.values())

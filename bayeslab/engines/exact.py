@@ -1,8 +1,8 @@
 """Engine ``exact``: the posterior in closed form, or by quadrature over one or two scales.
 
-Nothing is compiled and no chain is run. The group ``exact_posterior`` holds means, sds and quantiles
-to rounding; the group ``posterior`` holds independent draws from the same distribution, so that
-everything that reads draws (predictions, ArviZ) works as after any other engine.
+Nothing is compiled and no chain is run. The group ``exact_posterior`` holds means, sds and quantiles,
+exact up to rounding. The group ``posterior`` holds independent draws from the same distribution, so
+that everything that uses draws (predictions, ArviZ) works as after any other engine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bayeslab.results.verdict import Finding, Verdict
 
 __all__ = ["ENGINE", "QUANTILES", "Options", "run"]
 
-# Of the 89 % and 95 % equal-tailed intervals, the quartiles and the median.
+# Probabilities of the 89 % and 95 % equal-tailed intervals, the quartiles and the median.
 QUANTILES = (0.025, 0.055, 0.25, 0.5, 0.75, 0.945, 0.975)
 
 
@@ -35,14 +35,14 @@ _NO_SCALES = "scales: maximise needs a model with a scale parameter; this one ha
 
 
 class Options(Spec):
-    """How many independent draws go with the exact answer."""
+    """Options of the independent draws, and of scale parameters."""
 
     draws: int = Field(1000, ge=1, description="Independent draws per chain.")
     chains: int = Field(4, ge=1, le=1024, description="Chains: the draws are split among them.")
     scales: Literal["integrate", "maximise"] = Field(
         "integrate",
-        description="Scale parameters: integrated over, or put where the marginal likelihood is largest (empirical"
-        " Bayes; their priors are left out).",
+        description="Treatment of scale parameters: integrate over them, or maximise the marginal likelihood (empirical"
+        " Bayes, without their priors).",
     )
 
 
@@ -50,7 +50,7 @@ _PLANS = Planned[Plan]("exact", lambda posterior: posterior.exact_plan, code="no
 
 
 def solved_as(plan: Plan, scales: str) -> Answer:
-    """The answer with the scales treated as the option says."""
+    """The answer with scale parameters treated according to the option."""
     if scales == "integrate":
         return plan.solve()
     if plan.empirical is None:
@@ -59,7 +59,7 @@ def solved_as(plan: Plan, scales: str) -> Answer:
 
 
 def ready(job: Job) -> None:
-    """Scales can be maximised only where there are some."""
+    """Refuse to maximise over scale parameters in a model without any."""
     if job.options.scales == "maximise" and _PLANS.of(job).empirical is None:
         raise OptionError(_NO_SCALES, path=("inference", "scales"), code="not-applicable")
 
@@ -72,7 +72,7 @@ def run(job: Job) -> Outcome:
     solved = time.perf_counter()
     chains, draws = job.options.chains, job.options.draws
     if not hasattr(answer, "choices"):
-        # Where a plan cannot say how large a draw is, its answer can, before any is made.
+        # If the plan does not know the size of a draw, its answer does, before any draw is made.
         check_draws(draws, 0, chains, numbers_of(answer, job.data), ("inference",))
     if hasattr(answer, "choices"):
         groups = _structures(job, answer, plan)

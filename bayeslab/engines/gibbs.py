@@ -1,8 +1,7 @@
-"""Engine ``gibbs``: draws in turns, each from its distribution given the rest; nothing is compiled.
+"""Engine ``gibbs``: Gibbs sampling, in which each block is drawn given the others; nothing is compiled.
 
-For models with conjugate parts: a mixture's labels given its parameters and its parameters given the labels; or, with
-the parameters integrated out, partitions of the rows, and with them the number of components; or the paths of a hidden
-Markov model and its parameters.
+For models with conjugate parts: the labels of a mixture and its parameters in turn; or, with the parameters integrated
+out, partitions of the rows and so the number of components; or the paths of a hidden Markov model and its parameters.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ __all__ = ["ENGINE", "Options", "run"]
 class Options(Spec):
     """Options of the chains, named as PyMC names them."""
 
-    draws: int = Field(1000, ge=1, description="Draws per chain after tuning.")
-    tune: int = Field(500, ge=0, description="Draws per chain before, thrown away.")
+    draws: int = Field(1000, ge=1, description="Draws per chain after warm-up.")
+    tune: int = Field(500, ge=0, description="Warm-up draws per chain, discarded.")
     chains: int = Field(4, ge=1, le=1024, description="Number of chains.")
     cores: int | None = Field(
         None,
         ge=1,
         le=1024,
-        description="Chains at once, in threads; the draws do not depend on it.",
+        description="Chains in parallel, in threads; the draws do not depend on it.",
     )
 
 
@@ -44,7 +43,7 @@ _PLANS = Planned[GibbsPlan]("gibbs", lambda posterior: posterior.gibbs_plan, cod
 
 
 def run(job: Job) -> Outcome:
-    """Draw, and judge the draws."""
+    """Draw the chains and compute the verdict."""
     import xarray as xr
 
     begun = time.perf_counter()
@@ -81,7 +80,7 @@ def run(job: Job) -> Outcome:
 
 
 def _advised(finding: Finding) -> Finding:
-    """What helps Gibbs steps: they have no parametrisation and no step size to change."""
+    """The finding with advice for Gibbs sampling, which has no step size or parametrisation to change."""
     if not finding.advice or finding.check not in ("R-hat", "bulk ESS", "tail ESS", "movement"):
         return finding
     if finding.check == "R-hat":

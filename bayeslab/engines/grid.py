@@ -1,11 +1,11 @@
 """Engine ``grid``: the posterior of at most three parameters, evaluated on a grid.
 
-For any model with a graph and few parameters. The grid lies on the unconstrained scale, turned and
-stretched by the curvature at the mode, so that strong correlations cost no points; its steps are
-halved until the integral does not change. Each parameter gets a grid on which it is the first
-coordinate, whose marginal then has no other parameter in it; the grids must agree on the evidence.
-Modes are looked for all over the priors, so that far ones
-are inside.
+For any model with a graph and few parameters. The grid is on the unconstrained scale, rotated and
+scaled by the curvature at the mode, so that strong correlations need no extra points; its steps are
+halved until the integral does not change. Each parameter has its own grid with it as the first
+coordinate, from which its marginal is read directly; the grids must agree on the evidence.
+Modes are searched for from all over the priors, so that distant ones
+are inside the grid.
 
 References
 ----------
@@ -41,35 +41,35 @@ from bayeslab.results.verdict import Finding, Verdict
 __all__ = ["ENGINE", "MAX_PARAMETERS", "Options", "run"]
 
 MAX_PARAMETERS = 3
-# Points along an axis to begin with: the more axes, the more each costs.
+# Initial number of points per axis, by the number of axes.
 _POINTS = {1: 65, 2: 33, 3: 17}
-# How far the density is followed down, and how well the log integral is known: heavy tails in three
-# dimensions would take millions of points to rounding.
+# Depth to which the density is followed, and tolerance of the log integral: with heavy tails in three
+# dimensions, full precision would need millions of points.
 _DEPTH = {1: 36.0, 2: 36.0, 3: 20.0}
 _TOLERANCE = {1: 1e-9, 2: 1e-7, 3: 1e-6}
-# The widest grid, in lengths of the mode; points for each standard deviation of the narrowest mode, to begin with.
+# Largest grid, in standard deviations at the mode; initial points per standard deviation of the narrowest mode.
 _WIDEST = {1: 200_000.0, 2: 1_000.0, 3: 400.0}
 _DENSE = 0.5
-# Modes beside the highest that a grid is told of.
+# Maximum number of modes besides the highest.
 _MODES = 8
-# Ends of searches nearer to each other than this, relative to the size of the coordinates, are one mode.
+# Searches that end closer to each other, relative to the size of the coordinates, found the same mode.
 _ONE_MODE = 1e-3
-# Points of less than this share of the highest weight are the ends of the grid; a moment owes them little.
+# Points below this share of the highest weight form the ends of the grid, which must contribute little to a moment.
 _NO_WEIGHT, _MOST_OF_ENDS = 1e-6, 0.05
 
 
 class Options(Spec):
-    """Draws that go with the grid, and the search for modes."""
+    """Options of the draws and of the search for modes."""
 
     draws: int = Field(1000, ge=1, description="Independent draws per chain.")
     chains: int = Field(4, ge=1, le=1024, description="Chains: the draws are split among them.")
     restarts: int = Field(4, ge=1, le=1000, description="Number of starting points of the search for modes.")
-    maxeval: int = Field(5000, ge=1, description="At most so many evaluations a start.")
+    maxeval: int = Field(5000, ge=1, description="Maximum number of evaluations per start.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
 
 
 def refuse(posterior: Posterior) -> Reason | None:
-    """More than three parameters."""
+    """Refuse more than three parameters."""
     graph = posterior.graph()
     sizes = {name: int(np.size(value)) for name, value in graph.initial_point().items()}
     if sum(sizes.values()) > MAX_PARAMETERS:
@@ -102,13 +102,13 @@ class _Grid:
         return np.stack([a.ravel() for a in np.meshgrid(*self.axes, indexing="ij")], axis=1)
 
     def quantile(self, probability: float) -> float:
-        """Of the first parameter, on the unconstrained scale."""
+        """Quantile of the first parameter, on the unconstrained scale."""
         u = quadrature.quantile(self.axes[0], quadrature.marginal(self.log_mass, 0), probability)
         return float(self.mode[self.order[0]] + self.factor[0, 0] * u)
 
 
 def ready(job: Job) -> None:
-    """Few parameters only, and starting values of those there are."""
+    """Check that there are few parameters, and that starting values belong to them."""
     posterior_density.ready(job)
     n_dim = sum(np.size(value) for value in job.graph.initial_point().values())
     if n_dim > MAX_PARAMETERS:
@@ -164,7 +164,7 @@ def _grid(target: Target, modes: list[Optimum], first: int) -> _Grid:
         u = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
         return target.many(frame.points(u))[0].reshape([len(a) for a in axes])
 
-    # Other modes are inside from the beginning.
+    # The initial grid includes the other modes.
     modes = [o for o in _apart(modes) if o.value > modes[0].value - _DEPTH[d]]
     others = np.array([np.linalg.solve(factor, (o.point - peak.point)[order]) for o in modes])
     start = [
@@ -191,7 +191,7 @@ def _grid(target: Target, modes: list[Optimum], first: int) -> _Grid:
 
 
 def _apart(optima: list[Optimum]) -> list[Optimum]:
-    """Each mode once, the highest first."""
+    """The distinct modes, highest first."""
     kept: list[Optimum] = []
     for optimum in optima:
         places = [np.max(np.abs(optimum.point - other.point) / (1.0 + np.abs(other.point))) for other in kept]
@@ -201,7 +201,7 @@ def _apart(optima: list[Optimum]) -> list[Optimum]:
 
 
 def _lengths(target: Target, modes: list[Optimum], order: list[int], factor: np.ndarray) -> np.ndarray:
-    """The standard deviation of the narrowest mode along each axis of a grid, the others held."""
+    """The conditional standard deviation of the narrowest mode along each axis of a grid."""
     out = np.ones(len(order))
     for optimum in modes:
         curved = -np.diagonal(factor.T @ hessian(target, optimum.point)[np.ix_(order, order)] @ factor)
@@ -211,7 +211,7 @@ def _lengths(target: Target, modes: list[Optimum], order: list[int], factor: np.
 
 
 def _spread(widest: float) -> str:
-    """Why a posterior whose priors are proper has no grid."""
+    """The error message for a posterior with proper priors that is too wide for a grid."""
     return (
         f"the posterior of '{{name}}' spreads over more than {widest:,.0f} times the length of its highest mode: no"
         f" grid holds both; sample with method smc"
@@ -219,18 +219,18 @@ def _spread(widest: float) -> str:
 
 
 def _factor(curvature: np.ndarray) -> np.ndarray:
-    """Lower triangular root of the covariance that the curvature suggests; of its diagonal where it is not one."""
+    """Lower triangular root of the inverse curvature; of its diagonal if the curvature is not positive definite."""
     if np.all(np.isfinite(curvature)):
         values, vectors = np.linalg.eigh(-curvature)
         if values[-1] > 0:
-            # A direction that does not bend at the mode is given a length of its own.
+            # A direction without curvature at the mode gets a separate length.
             values = np.maximum(values, max(1e-12 * values[-1], 1e-6))
             return np.linalg.cholesky((vectors / values) @ vectors.T)
     return np.eye(len(curvature))
 
 
 def _statistics(density: Density, grids: list[_Grid], attrs: dict[str, Any]) -> Any:
-    """Moments by weights; quantiles of parameters by themselves, through their increasing transforms."""
+    """Weighted moments; quantiles of parameters from their own grids, through their monotone transforms."""
     model, grid = density.model, grids[0]
     weights = np.exp(grid.log_mass.ravel() - grid.log_evidence)
     kept = weights > 1e-15
@@ -239,13 +239,13 @@ def _statistics(density: Density, grids: list[_Grid], attrs: dict[str, Any]) -> 
     mean = {name: np.tensordot(weights[kept], values[name], axes=1) for name in free_names}
     sd = {n: np.sqrt(np.tensordot(weights[kept], (values[n] - mean[n]) ** 2, axes=1)) for n in free_names}
     for n in free_names:
-        # A moment that goes on growing towards the ends of the grid does not exist, or cannot be had from it.
+        # A moment that keeps growing towards the ends of the grid does not exist, or cannot be computed from it.
         meanless = _of_ends(weights[kept], np.abs(values[n]))
         sd[n] = np.where(meanless | _of_ends(weights[kept], (values[n] - mean[n]) ** 2), np.nan, sd[n])
         mean[n] = np.where(meanless, np.nan, mean[n])
     parts, names = [mean, sd], ["mean", "sd"]
     for probability in QUANTILES:
-        # The second point is for transforms that fall.
+        # The second point is for decreasing transforms.
         both = np.array([[g.quantile(p) for g in grids] for p in (probability, 1 - probability)])
         at = constrained(model, density.split(both))
         parts.append({name: (at[name].min if probability < 0.5 else at[name].max)(axis=0) for name in free_names})
@@ -256,7 +256,7 @@ def _statistics(density: Density, grids: list[_Grid], attrs: dict[str, Any]) -> 
 
 
 def _of_ends(weights: np.ndarray, terms: np.ndarray) -> np.ndarray:
-    """Whether a sum of terms, none negative, owes much to points of next to no weight."""
+    """Whether points of negligible weight contribute much to a sum of non-negative terms."""
     ends = weights < _NO_WEIGHT * weights.max()
     whole = np.tensordot(weights, terms, axes=1)
     return np.asarray(np.tensordot(weights[ends], terms[ends], axes=1) > _MOST_OF_ENDS * whole)

@@ -1,10 +1,10 @@
 """Engine ``laplace``: a Gaussian with the curvature of the log density at the posterior's mode.
 
 The mode is that of the density on the unconstrained scale (with the Jacobian of the transforms),
-where a Gaussian fits best. The approximation is exact for a Gaussian posterior, and good when there
-are many observations for each parameter; it sees one mode only, and none of the skewness. Other modes
-that hold a good part of the posterior, mirror images among them, fail the verdict. The normaliser of the
-Gaussian approximates the evidence.
+where a Gaussian fits best. The approximation is exact for a Gaussian posterior, and good if there are
+many observations per parameter; it covers one mode only and has no skewness. Other modes with a
+substantial part of the posterior mass, including mirror images, fail the verdict. The normalising
+constant of the Gaussian approximates the evidence.
 
 References
 ----------
@@ -43,12 +43,12 @@ class Options(Spec):
     draws: int = Field(1000, ge=1, description="Independent draws per chain.")
     chains: int = Field(4, ge=1, le=1024, description="Chains: the draws are split among them.")
     restarts: int = Field(4, ge=1, le=1000, description="Number of starting points.")
-    maxeval: int = Field(5000, ge=1, description="At most so many evaluations a start.")
+    maxeval: int = Field(5000, ge=1, description="Maximum number of evaluations per start.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
 
 
 def run(job: Job) -> Outcome:
-    """Find the mode, its curvature, and draw."""
+    """Find the mode and its curvature, and draw from the Gaussian."""
     options: Options = job.options
     begun = time.perf_counter()
     density = Density.of(job.graph)
@@ -78,12 +78,12 @@ def run(job: Job) -> Outcome:
 
 
 def _inverse(target: Target, curvature: Array) -> Array:
-    """The covariance, or which parameter has none."""
+    """The covariance at the mode; refuses a parameter without curvature."""
     names = target.density.parameter_names()
     if not np.isfinite(curvature).all():
         raise RunError("the log density has no curvature at its mode; sample with method nuts", code="degenerate")
     bend = -np.diagonal(curvature)
-    # Each parameter in the unit in which its curvature is 1: what is flat is no matter of units.
+    # Parameters are scaled to unit curvature, so that flatness does not depend on their units.
     unit = 1 / np.sqrt(np.where(bend > 0, bend, 1.0))
     values, vectors = np.linalg.eigh(-curvature * unit * unit[:, None])
     if values[0] <= 1e-10 * max(float(values[-1]), 0.0):
@@ -108,7 +108,7 @@ def _heights(optima: list[Optimum]) -> Finding:
 def _left_out(
     target: Target, best: Peak, optima: list[Optimum], gaussian: Gaussian, rng: np.random.Generator
 ) -> tuple[Finding, ...]:
-    """Modes elsewhere that hold a good part of the posterior, each as if it were normal: mirror images among them."""
+    """Findings about other modes, including mirror images, whose normal approximation has substantial mass."""
     points = gaussian.draw(rng, DRAWS)
     draws = Draws(points, target.many(points)[0], EVALUATIONS)
     ends = [optimum.point for optimum in optima[1:]] + suspects(target, draws, rng, best.point)

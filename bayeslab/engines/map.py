@@ -1,17 +1,17 @@
 """Engine ``map``: the mode of the posterior, by L-BFGS from several starts.
 
-With ``prior: ignore`` it is the maximum of the likelihood; where a family sums hidden quantities out of it, that is
-the marginal likelihood of what is left (level-II maximum likelihood, empirical Bayes).
+With ``prior: ignore`` it is the maximum of the likelihood. If the family sums out latent variables, this is the
+marginal likelihood of the remaining parameters (type-II maximum likelihood, empirical Bayes).
 
 The density is maximised on the parameters' own scale, without the Jacobian of the transforms, as
-``pymc.find_MAP`` does. A mode is a point: it has no intervals, it changes when the model is
-reparametrised, and in a hierarchy it can be a spike at zero variance. Starts that lead to
+``pymc.find_MAP`` does. A mode is a point: it has no intervals, it changes under reparametrisation,
+and in a hierarchical model it can be a singularity at zero variance. Starts that lead to
 different modes are reported.
 
 Parameters with a prior ``Laplace(0, b)`` of known ``b`` have modes that are exactly zero: the lasso
-(Tibshirani 1996). There the density has a kink, which an optimiser for smooth functions circles
-without reaching it. So such a parameter is written x = u - v with u, v ≥ 0, and |x| becomes u + v:
-a smooth problem with bounds, whose solutions lie on them.
+(Tibshirani 1996). The density has a kink there, where an optimiser for smooth functions does not
+converge. So such a parameter is written x = u - v with u, v ≥ 0, and |x| becomes u + v: a smooth
+problem with bounds, whose solutions can lie exactly on the bounds.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from bayeslab.results.verdict import Finding, Verdict
 
 __all__ = ["ENGINE", "Options", "run"]
 
-# Newton steps cost a few gradients a parameter; with more parameters the optimiser's own end must do.
+# Newton steps cost a few gradients per parameter; with more parameters the optimiser's result is used as it is.
 _NEWTON = 2000
-# What may be missing to the top of the log density.
+# Tolerance of the log density at the maximum.
 _GAIN = 1e-4
 
 
@@ -51,16 +51,16 @@ class Options(Spec):
     """Options of the optimiser, named as in ``pymc.find_MAP`` where it has them."""
 
     optimizer: Literal["L-BFGS-B", "BFGS"] = Field(
-        "L-BFGS-B", description="scipy's name of the algorithm; Laplace(0, b) priors always take the first."
+        "L-BFGS-B", description="SciPy's name of the algorithm; with Laplace(0, b) priors always L-BFGS-B."
     )
-    maxeval: int = Field(5000, ge=1, description="At most so many evaluations a start.")
+    maxeval: int = Field(5000, ge=1, description="Maximum number of evaluations per start.")
     restarts: int = Field(4, ge=1, le=1000, description="Number of starting points.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
     prior: Literal["use", "ignore"] = Field("use", description="Mode of the posterior, or maximum of the likelihood.")
 
 
 def refuse(posterior: Posterior) -> Reason | None:
-    """Where a mode misleads, and discrete nodes that were summed out, of which it says nothing."""
+    """Refuse models for which a mode misleads, and discrete nodes that are summed out, which have no mode here."""
     if (reason := posterior.no_mode()) is not None:
         return Reason(reason, code="no-mode")
     decodable = {*posterior.hidden_paths(), *posterior.integrated()}
@@ -106,7 +106,7 @@ def run(job: Job) -> Outcome:
 
 
 def _reported(job: Job, estimate: PointEstimate, begun: float) -> Outcome:
-    """What a family found without compiling its graph."""
+    """The outcome from a point estimate that the family computed without compiling its graph."""
     drawn = {name: np.asarray(value)[None] for name, value in estimate.values.items()}
     values = unconstrained(job.graph, drawn)
     shapes = tuple(value.shape[1:] for value in values.values())
@@ -165,7 +165,7 @@ class _Problem:
 
 @dataclass(frozen=True, eq=False)
 class _Mode:
-    """Where an optimisation ended; ``gain`` is what another Newton step might add."""
+    """The end of an optimisation; ``gain`` estimates what another Newton step would add."""
 
     point: Array
     value: float
@@ -208,7 +208,7 @@ def _optimised(problem: _Problem, start: Array, options: Options) -> _Mode:
 
 
 def _polished(problem: _Problem, end: _Mode) -> _Mode:
-    """The same maximum to rounding, exact zeros held."""
+    """The same maximum refined to rounding error, with exact zeros kept."""
     zero = problem.kinked[end.point[problem.kinked] == 0]
     free = np.setdiff1d(np.arange(end.point.size), zero)
     if not (end.gain < _GAIN and 0 < free.size <= _NEWTON):

@@ -1,18 +1,20 @@
 """Engine ``nuts``: the No-U-Turn sampler (Hoffman and Gelman 2014), run by nutpie.
 
-Every chain is a sampler of its own with a seed derived from the run's seed and the chain's
-number. So the draws do not depend on how many chains run at once, a chain can be finished and
-saved while others run, and an interrupted run continues with exactly the chains it lacks.
+Every chain is a separate sampler with a seed derived from the run's seed and the chain's number. So
+the draws do not depend on how many chains run in parallel, a chain can be finished and saved while
+others run, and an interrupted run continues with exactly the missing chains.
 
-Steps that were too long for a part of the posterior show in the draws (divergences, tails in which steps are refused).
-Where ``target_accept`` was left to us it is then raised once, and all chains tune and draw again.
+Steps that are too long for a part of the posterior show in the draws (divergences, tails in which steps are rejected).
+If the user did not set ``target_accept``, it is then raised once, and all chains are tuned and drawn again.
 
-Chains that agree can have missed a mode together. So scouts climb from all over the prior afterwards; where one ends
-far from all draws a short chain shows whether that is another mode (:mod:`bayeslab.engines.toolbox.modes`).
+Chains that agree can all have missed a mode. So after sampling, scouts (short optimisations) start from all over the
+prior. If one ends far from all draws, a short chain shows whether that is another mode
+(:mod:`bayeslab.engines.toolbox.modes`).
 
-Chains start around the centres of the priors, and learn scales while they tune. Where few parameters cost much at each
-step (a family says so, or the option ``start: mode``) they begin around the mode instead, in coordinates that take the
-curvature there for granted (:mod:`bayeslab.engines.toolbox.whitened`); then a fifth of the tuning is enough.
+Chains start around the centres of the priors and learn scales during warm-up. For models with few parameters and
+expensive steps (by the family's choice or the option ``start: mode``) they start around the mode instead, in
+coordinates whitened by the curvature there (:mod:`bayeslab.engines.toolbox.whitened`); then a fifth of the warm-up is
+enough.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ from bayeslab.streams import stream
 
 __all__ = ["ENGINE", "Options", "run"]
 
-# ArviZ's names for what nutpie calls otherwise.
+# ArviZ's names of nutpie's statistics.
 _STATS = {
     "logp": "lp",
     "energy": "energy",
@@ -62,47 +64,47 @@ _STATS = {
 }
 
 
-# Tuning draws after a start around the priors' centres, and around the mode, where only the step size is unknown.
+# Warm-up draws after a start around the priors' centres, and around the mode, where only the step size is unknown.
 _TUNE, _TUNE_AT_MODE = 1000, 200
-# Steps in good coordinates are long, and overshoot where the density is steeper than it is on average.
+# Steps in whitened coordinates are long, and overshoot where the density is steeper than on average.
 _ACCEPT, _ACCEPT_AT_MODE = 0.8, 0.9
-# Of the steps that were refused so many are to be refused the second time: 0.8 becomes 0.95.
+# Factor for the rejection rate on the second attempt: target_accept 0.8 becomes 0.95.
 _AGAIN = 0.25
-# Draws that other modes are compared with; tuning draws, draws and the tree depth of short chains that look for them.
+# Number of draws that other modes are compared with; warm-up draws, draws and tree depth of the short chains.
 _SOME, _SHORT_TUNE, _SHORT_DRAWS, _SHORT_DEPTH = 4000, 200, 100, 8
-# Chains of the second time are kept under numbers after all that a first time can have.
+# Chains of the second attempt are stored under numbers above all of the first.
 _MOST_CHAINS = 1024
 
 
 class Options(Spec):
     """Options of NUTS, named as PyMC names them."""
 
-    draws: int = Field(1000, ge=1, description="Draws per chain after tuning.")
+    draws: int = Field(1000, ge=1, description="Draws per chain after warm-up.")
     tune: int | None = Field(
         None,
         ge=1,
-        description="Tuning draws per chain, thrown away; default 1000, or 200 after a start at the mode, and doubled"
-        " once where a chain comes late.",
+        description="Warm-up draws per chain, discarded. Default: 1000, or 200 after a start at the mode; doubled once"
+        " if a chain converges late.",
     )
     chains: int = Field(4, ge=1, le=_MOST_CHAINS, description="Number of chains.")
-    cores: int | None = Field(None, ge=1, le=1024, description="Chains at once; default: all cores.")
+    cores: int | None = Field(None, ge=1, le=1024, description="Chains in parallel; default: all cores.")
     target_accept: float | None = Field(
         None,
         gt=0,
         lt=1,
-        description="Mean acceptance the step size aims at; default 0.8, or 0.9 after a start at the mode, and raised"
-        " once where steps turn out too long.",
+        description="Target mean acceptance probability. Default: 0.8, or 0.9 after a start at the mode; raised once if"
+        " steps are too long.",
     )
-    max_treedepth: int = Field(10, ge=1, le=20, description="At most 2^max_treedepth steps a draw.")
+    max_treedepth: int = Field(10, ge=1, le=20, description="At most 2^max_treedepth steps per draw.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
     start: Literal["priors", "mode"] | None = Field(
         None,
-        description="Where chains start: around the centres of the priors, or around the mode with the curvature there"
-        " for a metric; default: as suits the family.",
+        description="Start of the chains: around the centres of the priors, or around the mode with the curvature there"
+        " as metric. Default: chosen by the family.",
     )
 
 
-# Numbers drawn from which on it takes a while to make something of them.
+# Count of drawn numbers from which on post-processing takes noticeable time.
 _MANY = 1_000_000
 
 
@@ -121,8 +123,8 @@ def run(job: Job) -> Outcome:
     job.progress.note(f"compiling the model ({density.n_dim} parameters)")
     at = middle(density, options.initvals)
     clock.lap("compile")
-    # Chains run side by side: threads inside a matrix product would only wait for each other, and how sums are
-    # split among them would change the last digits of a draw.
+    # Chains run in parallel: threads inside a matrix product would only wait for each other, and the split of sums
+    # among them would change the last digits of a draw.
     with threadpool_limits(limits=1, user_api="blas"):
         beginning = _beginning(job, density, at)
         drawn = _drawn(job, beginning, 0)
@@ -152,7 +154,7 @@ def run(job: Job) -> Outcome:
 
 @dataclass(frozen=True, eq=False)
 class _Drawn:
-    """Finished chains by number, those that were interrupted, whether all are finished, and what there is to say."""
+    """Finished chains by number, interrupted chains, whether all are finished, and the findings."""
 
     chains: dict[int, dict[str, np.ndarray]]
     partial: dict[int, dict[str, np.ndarray]]
@@ -161,18 +163,18 @@ class _Drawn:
 
 
 def _stacked(chains: Mapping[int, Mapping[str, np.ndarray]]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Draws (chain, draw, parameter), and statistics of the sampler (chain, draw)."""
+    """Draws of shape (chain, draw, parameter), and sampler statistics of shape (chain, draw)."""
     stats = {name: np.stack([chain[name] for chain in chains.values()]) for name in _STATS.values()}
     return np.stack([chain["draws"] for chain in chains.values()]), stats
 
 
 def _drawn(job: Job, beginning: _Beginning, time_: int) -> _Drawn:
-    """Every chain: those that are kept from an interrupted run, the others drawn.
+    """All chains: those stored by an interrupted run, and the others drawn now.
 
     Parameters
     ----------
     time_
-        0 for the first time, 1 for the second: part of a chain's seed and of the number it is kept under.
+        0 for the first attempt, 1 for the second: part of a chain's seed and of the number under which it is stored.
     """
     options: Options = job.options
     first = time_ * _MOST_CHAINS
@@ -195,7 +197,7 @@ def _drawn(job: Job, beginning: _Beginning, time_: int) -> _Drawn:
 
 @dataclass(frozen=True, eq=False)
 class _Change:
-    """What is to be otherwise the second time: an option, its values before and then, and why."""
+    """A change for the second attempt: an option, its values before and after, and the reason."""
 
     option: Literal["target_accept", "tune"]
     was: float
@@ -211,7 +213,7 @@ class _Change:
 def _remedies(
     options: Options, density: Density, beginning: _Beginning, chains: Mapping[int, Mapping[str, np.ndarray]]
 ) -> list[_Change]:
-    """What to change where steps were too long or a warm-up too short, of what the options leave open."""
+    """Changes of options that the user did not set, if steps were too long or the warm-up too short."""
     if options.target_accept is not None and options.tune is not None:
         return []
     flat, stats = _stacked(chains)
@@ -230,7 +232,7 @@ def _remedies(
 
 
 def _again(job: Job, beginning: _Beginning, before: _Drawn, changes: Sequence[_Change]) -> tuple[_Drawn, _Beginning]:
-    """All chains tuned and drawn once more, otherwise; what there was if that is interrupted."""
+    """All chains tuned and drawn again with the changes; the first attempt's chains if this is interrupted."""
     values = {change.option: change.now for change in changes}
     better = replace(
         beginning,
@@ -251,7 +253,7 @@ def _again(job: Job, beginning: _Beginning, before: _Drawn, changes: Sequence[_C
 
 
 def _with_modes(job: Job, density: Density, at: np.ndarray, beginning: _Beginning, drawn: _Drawn) -> _Drawn:
-    """The draws, and what short chains from elsewhere say of them."""
+    """The draws with findings from short chains that start far from them."""
     flat, stats = _stacked(drawn.chains)
     points, heights = flat.reshape(-1, density.n_dim), stats["lp"].ravel()
     cost = int(stats["n_steps"].sum() * (1 + beginning.tune / max(flat.shape[1], 1)))
@@ -275,7 +277,7 @@ def _with_modes(job: Job, density: Density, at: np.ndarray, beginning: _Beginnin
 
 
 def _short(job: Job, density: Density, start: np.ndarray, target_accept: float, k: int) -> Draws | None:
-    """A short chain from one point, or None where it could not be drawn."""
+    """A short chain from one point, or None if it could not be drawn."""
     options: Options = job.options
     depth = min(options.max_treedepth, _SHORT_DEPTH)
     few = replace(job, options=options.model_copy(update={"draws": _SHORT_DRAWS, "max_treedepth": depth}))
@@ -295,7 +297,7 @@ def _short(job: Job, density: Density, start: np.ndarray, target_accept: float, 
 
 
 def _really_outside(job: Job, density: Density, draws: Draws, other: Draws) -> bool:
-    """Whether it still is with the states of what is hidden renamed to agree, where a family does that."""
+    """Whether a short chain is still outside the draws after relabelling hidden states, if the family does so."""
     if not job.posterior.may_be_relabelled():
         return True
     flat = np.concatenate((draws.points, other.points))[None]
@@ -312,7 +314,7 @@ def _really_outside(job: Job, density: Density, draws: Draws, other: Draws) -> b
 
 
 def _place(density: Density, draws: Draws, other: Draws) -> str:
-    """The coordinate in which two modes are farthest apart, as a parameter with its values."""
+    """The parameter in which two modes are farthest apart, with its values, as text."""
     worst = int(np.argmax(np.abs(other.mean - draws.mean) / np.maximum(draws.sd, other.sd)))
     index = density.split(np.arange(density.n_dim))
     value = next(name for name in density.names if np.any(index[name] == worst))
@@ -326,7 +328,7 @@ def _place(density: Density, draws: Draws, other: Draws) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Beginning:
-    """What nutpie samples, where chains start, how long they tune, and what there is to say of that."""
+    """The density that nutpie samples, the start of the chains, the length of the warm-up, and findings."""
 
     target: Density | Whitened
     start: Callable[[np.random.Generator], np.ndarray]
@@ -336,7 +338,7 @@ class _Beginning:
 
 
 def _beginning(job: Job, density: Density, at: np.ndarray) -> _Beginning:
-    """Around the centres of the priors, or around the mode where that is asked for and there is one."""
+    """Start around the centres of the priors, or around the mode if that is chosen and there is one."""
     options: Options = job.options
 
     def around(rng: np.random.Generator) -> np.ndarray:
@@ -359,7 +361,7 @@ def _beginning(job: Job, density: Density, at: np.ndarray) -> _Beginning:
 
 
 def _at_mode(job: Job) -> bool:
-    """As the option says, or else the family; starting values that are given are kept."""
+    """Whether to start at the mode: by the option, else by the family, but never with given starting values."""
     options: Options = job.options
     if options.start is not None:
         return options.start == "mode"
@@ -367,7 +369,7 @@ def _at_mode(job: Job) -> bool:
 
 
 def _dispersed(n: int) -> Callable[[np.random.Generator], np.ndarray]:
-    """Starts twice as far apart as the draws of a normal posterior, for R-hat to judge."""
+    """Starting points twice as dispersed as the draws of a normal posterior, as R-hat needs."""
     return lambda rng: 2.0 * rng.standard_normal(n)
 
 
@@ -388,7 +390,7 @@ def _tree(groups: Mapping[str, Any]) -> Any:
 
 
 def _nutpie_model(beginning: _Beginning) -> Any:
-    """The density as nutpie's compiled model, draws left on the unconstrained scale."""
+    """The density as nutpie's compiled model, with draws on the unconstrained scale."""
     from nutpie.compile_pymc import CompiledPyMCModel
 
     target = beginning.target
@@ -398,7 +400,7 @@ def _nutpie_model(beginning: _Beginning) -> Any:
         rng = np.random.default_rng(seed)
         points = [beginning.start(rng) for _ in range(10)]
         heights = np.array([height(target, point) for point in points])
-        # The first that is not absurd beside the others: a chain can stay for ever where the slope is 1e60.
+        # The first start that is not extreme among the others: a chain cannot leave a point with slope 1e60.
         return points[int(np.argmax(heights >= heights.max() - 10 * n))]
 
     return CompiledPyMCModel(
@@ -420,9 +422,9 @@ def _nutpie_model(beginning: _Beginning) -> Any:
 
 
 def chain_seed(seed: int, chain: int, time_: int = 0) -> int:
-    """Seed of one chain: depends on the run's seed, the chain's number and which time it is drawn only.
+    """Seed of one chain; depends only on the run's seed, the chain's number and the attempt.
 
-    Time 2 are short chains that look for other modes, and the scouts before them.
+    ``time_`` 2 stands for the scouts and the short chains that look for other modes.
     """
     key = (chain, time_) if time_ else (chain,)
     return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1, np.uint64)[0])
@@ -431,7 +433,7 @@ def chain_seed(seed: int, chain: int, time_: int = 0) -> int:
 def _sample(
     job: Job, beginning: _Beginning, missing: list[int], states: list[ChainState], time_: int
 ) -> tuple[bool, dict[int, dict[str, np.ndarray]]]:
-    """Run the missing chains; on Ctrl-C return what each running chain has."""
+    """Run the missing chains; on Ctrl-C return the draws of the running chains so far."""
     options: Options = job.options
     at_once, sampler = options.cores or available_cores(), _nutpie_model(beginning)
     waiting, running = list(missing), list[Chain]()
@@ -504,7 +506,7 @@ def results_of(chain: Chain, *, abort: bool) -> Any:
 
 
 def _failure(chain: Chain, error: Exception) -> RunError:
-    """What became of a chain that the sampler gave up, in one line."""
+    """The error for a chain that the sampler gave up, in one line."""
     if "initialization points failed" in str(error).lower():
         return RunError(
             f"chain {chain.number} found no point to start from: the density or its gradient is not finite around"
@@ -520,7 +522,7 @@ def _failure(chain: Chain, error: Exception) -> RunError:
 
 
 def _arrays(results: Any) -> dict[str, np.ndarray]:
-    """Draws after tuning and their statistics."""
+    """Draws after warm-up and their statistics."""
     import pyarrow as pa
 
     draw_batches, stat_batches = results.get_arrow_trace()
@@ -536,7 +538,7 @@ def _arrays(results: Any) -> dict[str, np.ndarray]:
 
 
 def _usable(drawn: _Drawn, options: Options) -> tuple[dict[int, dict[str, np.ndarray]], list[Finding]]:
-    """The chains to report: all of a complete run, else the rectangle with the most draws."""
+    """The chains to report: all of a complete run, else the subset of equal length with the most draws."""
     if len(drawn.chains) == options.chains:
         return drawn.chains, list(drawn.notes)
     every = drawn.chains | {k: c for k, c in drawn.partial.items() if len(c["draws"])}

@@ -1,11 +1,11 @@
 """Engine ``pathfinder``: Gaussians found along quasi-Newton paths, reweighted towards the posterior.
 
-Every path climbs from its own start towards a mode, half of them from around the centres of the priors and the others
-from draws of the priors that led to modes of their own. At each step L-BFGS knows an approximate
-curvature, hence a Gaussian; the one with the highest evidence bound (ELBO) is kept. Draws from all
-paths are then chosen with Pareto-smoothed importance weights. The weights compare the posterior
-with the mixture of all paths' Gaussians (the balance heuristic of Veach and Guibas 1995), not with
-each draw's own: no worse, and a draw that one path makes by luck gets no absurd weight.
+Each path climbs from its own start towards a mode; half of the starts are around the centres of the priors, the others
+are prior draws that lead to different modes. At each step L-BFGS has an approximate curvature, hence
+a Gaussian; the one with the highest evidence lower bound (ELBO) is kept. Draws from all paths are
+then resampled with Pareto-smoothed importance weights. The weights compare the posterior with the
+mixture of all paths' Gaussians (the balance heuristic of Veach and Guibas 1995), not with each
+draw's own Gaussian: this is no less accurate, and an unlikely draw of one path gets no extreme weight.
 
 References
 ----------
@@ -43,21 +43,22 @@ class Options(Spec):
     draws: int = Field(1000, ge=1, description="Draws per chain.")
     chains: int = Field(4, ge=1, le=1024, description="Chains: the draws are split among them.")
     num_paths: int = Field(8, ge=1, le=1000, description="Number of paths, each from its own start.")
-    num_draws_per_path: int = Field(2000, ge=1, description="Draws of each path to choose from.")
-    num_elbo_draws: int = Field(25, ge=1, description="Draws that estimate the ELBO of each step.")
-    maxcor: int = Field(10, ge=1, le=100, description="Steps L-BFGS remembers.")
-    maxiter: int = Field(1000, ge=1, description="At most so many steps a path.")
+    num_draws_per_path: int = Field(2000, ge=1, description="Draws of each path before resampling.")
+    num_elbo_draws: int = Field(25, ge=1, description="Draws to estimate the ELBO at each step.")
+    maxcor: int = Field(10, ge=1, le=100, description="Steps stored by L-BFGS.")
+    maxiter: int = Field(1000, ge=1, description="Maximum number of steps per path.")
     jitter: float = Field(
         2.0, ge=0, description="Starts around the centre are jittered by U(-jitter, jitter), unconstrained scale."
     )
     importance_sampling: Literal["psis", "none"] = Field(
-        "psis", description="psis: choose draws by Pareto-smoothed importance weights; none: the paths' own draws."
+        "psis",
+        description="psis: resample with Pareto-smoothed importance weights; none: the paths' draws as they are.",
     )
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
 
 
 def ready(job: Job) -> None:
-    """Starting values of parameters there are, and draws of the paths that fit into memory."""
+    """Check that starting values belong to parameters, and that the draws of the paths fit into memory."""
     posterior_density.ready(job)
     posterior_density.check_together(job, job.options.num_elbo_draws, "num_elbo_draws")
     posterior_density.check_together(job, job.options.num_paths * job.options.num_draws_per_path, "num_draws_per_path")

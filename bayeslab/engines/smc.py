@@ -1,11 +1,11 @@
-"""Engine ``smc``: from the prior to the posterior by tempering, with the evidence on the way.
+"""Engine ``smc``: sequential Monte Carlo from the prior to the posterior by tempering, with the evidence.
 
 A population of points starts as draws from the prior. The likelihood is raised to a power that grows
-from 0 to 1, each time as far as half of the population's effective size allows; points are then
-resampled by weight and moved by Hamiltonian trajectories that leave the tempered posterior
-unchanged. The product of the mean weights estimates the evidence without bias. Every chain is a
-whole population of its own, so chains that disagree, about the evidence or the posterior, show when
-the result cannot be trusted. Because it starts at the prior the method can find several modes.
+from 0 to 1, in steps that keep the effective sample size above a share of the population (``threshold``).
+After each step points are resampled by weight and moved by Hamiltonian trajectories that leave the
+tempered posterior invariant. The product of the mean weights is an unbiased estimate of the evidence.
+Every chain is a separate population, so disagreement between chains about the evidence or the
+posterior shows that the result is unreliable. As it starts at the prior, the method can find several modes.
 
 References
 ----------
@@ -44,25 +44,25 @@ from bayeslab.results.verdict import Finding
 
 __all__ = ["ENGINE", "Options", "run"]
 
-# Spread (sd over runs) of the log evidence: half a nat matters little beside a Bayes factor of 3, two do (ours).
+# Sd of the log evidence over runs: half a nat is small compared with a Bayes factor of 3, two are not (ours).
 _SPREAD_WARN, _SPREAD_FAIL = 0.5, 2.0
-_ACCEPT = 0.8  # rate that the step size aims at ([3] finds little difference between 0.65 and 0.9)
+_ACCEPT = 0.8  # target acceptance rate ([3] finds little difference between 0.65 and 0.9)
 
 
 class Options(Spec):
     """Options named as in ``pymc.sample_smc``."""
 
-    draws: int = Field(1000, ge=50, description="Points in each population.")
+    draws: int = Field(1000, ge=50, description="Number of points in each population.")
     chains: int = Field(4, ge=1, le=1024, description="Independent populations.")
-    threshold: float = Field(0.5, gt=0, lt=1, description="Share of the effective size kept from stage to stage.")
+    threshold: float = Field(0.5, gt=0, lt=1, description="Effective sample size to keep, as a share.")
     correlation_threshold: float = Field(
-        0.1, gt=0, lt=1, description="Points are moved until they correlate less than this with where they were."
+        0.1, gt=0, lt=1, description="Points are moved until their correlation with the previous ones is below this."
     )
-    max_moves: int = Field(20, ge=1, description="At most so many trajectories a stage.")
+    max_moves: int = Field(20, ge=1, description="Maximum number of trajectories per stage.")
 
 
 def ready(job: Job) -> None:
-    """Proper priors only."""
+    """Refuse improper priors."""
     posterior_density.ready(job)
     flat = improper(job.graph)
     if flat:
@@ -136,7 +136,7 @@ def _evidence(combined: float, spread: float, n: int) -> Finding:
 def _prior_draws(density: Density, n: int, rng: np.random.Generator) -> Array:
     """Draws from the prior on the unconstrained scale, shape (n, n_dim).
 
-    Priors with an order (``Ordered``) are drawn until they have it.
+    Ordered priors (``Ordered``) are drawn until the order holds.
     """
     function = prior_function(density, int(rng.integers(2**31)))
     kept: list[Array] = []
@@ -193,7 +193,7 @@ class _Points:
         )
 
     def where(self, condition: Array, other: _Points) -> _Points:
-        """These where the condition holds, else the other ones."""
+        """These points where the condition holds, else the others."""
         wide = condition[:, None]
         return _Points(
             np.where(wide, self.at, other.at),
@@ -229,7 +229,7 @@ def _population(
 
 
 def _increase(likelihood: Array, most: float, threshold: float) -> float:
-    """The largest increase of the power that keeps the effective size above the threshold [2]_."""
+    """The largest increase of the power that keeps the effective sample size above the threshold [2]_."""
 
     def size(increase: float) -> float:
         weights = np.exp(increase * (likelihood - likelihood.max()))
@@ -237,7 +237,7 @@ def _increase(likelihood: Array, most: float, threshold: float) -> float:
 
     if size(most) >= threshold:
         return most
-    # Where part of the population has no likelihood at all, the size cannot be kept: halve what there is.
+    # If part of the population has likelihood zero, the size cannot be kept; then half of it is.
     wanted = threshold * min(1.0, size(0.0) if np.isfinite(likelihood).all() else np.isfinite(likelihood).mean())
     low, high = math.log(1e-12 * most), math.log(most)
     for _ in range(60):
@@ -249,7 +249,7 @@ def _increase(likelihood: Array, most: float, threshold: float) -> float:
 def _moved(
     tempered: _Tempered, points: _Points, power: float, step: float, rng: np.random.Generator, options: Options
 ) -> tuple[_Points, float]:
-    """Hamiltonian moves, with the population's covariance as metric, until the points forget where they were."""
+    """Hamiltonian moves, with the population's covariance as metric, until points have decorrelated."""
     start = points.at
     factor = _factor(start)
     for _ in range(options.max_moves):
@@ -261,7 +261,7 @@ def _moved(
 
 
 def _factor(points: Array) -> Array:
-    """Triangular factor of the covariance, shrunk towards its diagonal where points are few."""
+    """Triangular factor of the covariance, shrunk towards its diagonal if there are few points."""
     n, d = points.shape
     covariance = np.atleast_2d(np.cov(points, rowvar=False))
     diagonal = np.diag(np.diag(covariance) + 1e-10)

@@ -1,7 +1,7 @@
-"""Engine ``structure``: Markov chains over the structures of a Bayes net, as a job that stops and goes on exactly.
+"""Engine ``structure``: Markov chains over the structures of a Bayes net, as a job that can be stopped and resumed.
 
-Local scores of all parent sets are computed once, in a table; chains walk over structures by sums of its entries
-(:mod:`bayeslab.structure.chains`), segment by segment (:mod:`bayeslab.structure.jobs`).
+Local scores of all parent sets are computed once, in a table. Chains move between structures, whose scores are sums of
+its entries (:mod:`bayeslab.structure.chains`), segment by segment (:mod:`bayeslab.structure.jobs`).
 """
 
 from __future__ import annotations
@@ -35,42 +35,42 @@ from bayeslab.structure.score_table import ScoreTable, half_of_memory
 __all__ = ["ENGINE", "Options", "run"]
 
 
-# Steps from draw to draw for each variable, and about how many microseconds a step takes for each pair of variables:
-# only lengths of segments follow from the latter, and they must not depend on how fast a machine is.
+# Steps between draws per variable, and approximate microseconds of a step per pair of variables. The latter only sets
+# the length of segments, which must not depend on the speed of the machine.
 _STEPS = {"structure": 200, "order": 30, "partition": 5}
-# Where missing cells are drawn all copies at other temperatures step as often as the cold one, which is dear.
+# With missing cells, the chains at other temperatures make as many steps as the cold one, which is expensive.
 _STEPS_IMPUTING = 75
 _COST = {"structure": 1e-4, "order": 7e-3, "partition": 2e-2}
 _SEGMENT_SECONDS = 2.0
 _MOST_DRAWS = 500
-# Running R-hats are of so many draws of each chain, and computed so seldom (seconds).
+# Number of draws per chain for the running R-hats, and seconds between their computations.
 _LOOKED_AT, _EVERY = 200, 2.0
-# What progress says instead of a number.
+# Words for R-hats that are not numbers.
 INFINITE = "infinite: chains differ in what none of them changes"
 UNKNOWN = "not known yet: too few draws, or all are equal"
 
 
-# Processes have copies of what is worked out about a table (150 bytes a set): of larger ones they would be too many.
+# Each process copies the data computed from a table (150 bytes per set); larger tables would need too much memory.
 _MOST_COPIED = 3_000_000
 
 
 class Options(Spec):
-    """How much is drawn, and where."""
+    """Options of the draws and of their distribution over processes."""
 
-    draws: int = Field(1000, ge=1, description="Draws per chain after tuning.")
-    tune: int = Field(500, ge=0, description="Draws per chain before, thrown away.")
-    thin: int | None = Field(None, ge=1, description="Steps from draw to draw; left out, by sampler and variables.")
+    draws: int = Field(1000, ge=1, description="Draws per chain after warm-up.")
+    tune: int = Field(500, ge=0, description="Warm-up draws per chain, discarded.")
+    thin: int | None = Field(None, ge=1, description="Steps between draws; default: by sampler and variables.")
     chains: int = Field(4, ge=1, le=1024, description="Number of chains.")
-    segment: int | None = Field(None, ge=1, description="Draws that are computed, and kept, at a time.")
-    cores: int | None = Field(None, ge=1, le=1024, description="Chains at once; default: all cores.")
+    segment: int | None = Field(None, ge=1, description="Draws computed and stored at a time.")
+    cores: int | None = Field(None, ge=1, le=1024, description="Chains in parallel; default: all cores.")
     workers: Literal["processes", "threads"] | None = Field(
-        None, description="What runs chains at once: processes; or threads, which share a table of many million sets."
+        None, description="How chains run in parallel: processes, or threads, which share a table of millions of sets."
     )
-    scheduler: str | None = Field(None, description="A Dask scheduler such as tcp://host:8786: its workers run them.")
+    scheduler: str | None = Field(None, description="Dask scheduler whose workers run the chains, tcp://host:8786.")
 
 
 def refuse(posterior: Posterior) -> Reason | None:
-    """Only unknown structures are sampled."""
+    """Refuse models without an unknown structure."""
     if not isinstance(posterior, BayesNetPosterior):
         text = f"it samples structures of Bayes nets; this is a model of the family {posterior.family}"
         return Reason(text, code="other-family")
@@ -91,13 +91,13 @@ def _plan(job: Job) -> Plan:
 
 
 def ready(job: Job) -> None:
-    """What is filled in must fit into memory."""
+    """Check that the completions of missing cells fit into memory."""
     plan = _plan(job)
     _check_memory(plan.sampler, work_of(job.options, plan.sampler, len(plan.names), job.seed))
 
 
 def run(job: Job) -> Outcome:
-    """Draw what is missing, and judge what is there."""
+    """Draw the missing segments and compute the verdict."""
     begun = time.perf_counter()
     options, plan = job.options, _plan(job)
     sampler, store = plan.sampler, job.store.segments()
@@ -132,11 +132,11 @@ def work_of(options: Options, sampler: Sampler, n: int, seed: int) -> Work:
 
 
 def _check_memory(sampler: Sampler, work: Work) -> None:
-    """Raise an EngineRefusal if what the draws fill missing cells with takes more memory than may be used."""
+    """Raise an EngineRefusal if the completions of missing cells need more memory than allowed."""
     if not isinstance(sampler, Imputing):
         return
     limit, cells = half_of_memory(), sampler.cells
-    # Once as drawn, once as handed on.
+    # Completions are held twice, as drawn and as returned.
     needed = 2e-6 * work.chains * (work.draws // cells.keep) * cells.missing.sum() * cells.packed.itemsize
     if needed > limit:
         raise EngineRefusal(
@@ -190,7 +190,7 @@ def _groups(
 
 
 def _completions(plan: Plan, work: Work, chains: list[Chain], n_draws: int, attrs: dict[str, Any]) -> Any:
-    """What the missing cells held at the draws, or at evenly spaced ones."""
+    """The completions of missing cells at the draws, or at evenly spaced draws."""
     import xarray as xr
 
     keep = plan.cells.keep
@@ -207,7 +207,7 @@ def _completions(plan: Plan, work: Work, chains: list[Chain], n_draws: int, attr
 
 
 def _acceptance(chains: list[Chain]) -> dict[str, float]:
-    """Share of the steps of each kind that changed the structure, over all chains."""
+    """Acceptance rate of each kind of step: the share that changed the structure, over all chains."""
     kinds = {kind: sum(chain.proposed.get(kind, 0) for chain in chains) for chain in chains for kind in chain.proposed}
     return {k: sum(chain.accepted.get(k, 0) for chain in chains) / many for k, many in kinds.items() if many}
 
@@ -236,7 +236,7 @@ class State(ChainState):
 
 
 class _Watch:
-    """Tells display and run folder how far the chains are; called by the job after segments and rounds."""
+    """Report progress to the display and the run folder; called by the job after segments and rounds."""
 
     def __init__(self, job: Job, table: ScoreTable, work: Work, store: SegmentStore | None) -> None:
         self._job, self._table, self._work, self._store = job, table, work, store
@@ -267,7 +267,7 @@ class _Watch:
             self._store.tell(self.content(chains))
 
     def _left(self, chains: list[Chain]) -> float:
-        """Seconds that are left, as long as it goes on as it did."""
+        """Estimated seconds left at the current speed."""
         done = sum(chain.done for chain in chains)
         fresh = done - (self._at_first or 0)
         total = sum(state.total for state in self.states)
@@ -280,7 +280,7 @@ class _Watch:
         return ", ".join(parts)
 
     def content(self, chains: list[Chain]) -> dict[str, Any]:
-        """For ``progress.json``."""
+        """The content of ``progress.json``."""
         left = self._left(chains)
         return {
             "seconds": time.monotonic() - self._begun,
@@ -303,22 +303,22 @@ class _Watch:
 
 
 def r_hat_in_json(r_hat: float) -> float | str:
-    """A number, or a word where there is none: files of JSON know no infinity."""
+    """A number, or a word for NaN and infinity, which JSON lacks."""
     if np.isinf(r_hat):
         return INFINITE
     return UNKNOWN if np.isnan(r_hat) else float(r_hat)
 
 
 def _overall(chain: Chain) -> float:
-    """Share of all steps that changed the structure; exchanges of temperatures and missing cells are not steps."""
+    """Share of all steps that changed the structure, without exchanges of temperatures and draws of missing cells."""
     steps = {kind: many for kind, many in chain.proposed.items() if kind not in ("exchange", "imputation")}
     return sum(chain.accepted[kind] for kind in steps) / max(1, sum(steps.values()))
 
 
 def running_r_hats(table: ScoreTable, chains: list[Chain]) -> tuple[float, float]:
-    """R-hat of the score, and the largest of an edge, from some draws of each chain; NaN where there are too few.
+    """R-hat of the score, and the largest R-hat of an edge, from some draws of each chain; NaN if there are too few.
 
-    Edges are indicators: theirs is the plain one of halves of chains.
+    For edges, which are indicators, it is the plain split R-hat.
     """
     length = min(sum(map(len, chain.scores)) for chain in chains)
     if length < 10:

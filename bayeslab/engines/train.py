@@ -1,7 +1,7 @@
-"""Engine ``train``: classical learners. Trained on all rows; scored on rows left out.
+"""Engine ``train``: classical learners, trained on all rows and scored on held-out rows.
 
-A learner has no posterior. The group ``posterior`` holds the one thing learned, as a single draw; what can be trusted
-is how it did on rows that it had not seen, by cross-validation with everything, also tuning, inside the training rows.
+A learner has no posterior. The group ``posterior`` holds the learned quantities as a single draw. The reliable result
+is the held-out score from cross-validation, in which everything, including tuning, uses the training rows only.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from bayeslab.training_warnings import convergence_warnings, summary
 
 __all__ = ["ENGINE", "Options", "run"]
 
-# With fewer rows names may all differ by chance.
+# With fewer rows, levels may all be distinct by chance.
 _MANY_NAMES = 10
-# Rows that tell the spread of errors to two percent.
+# Number of rows that give the standard deviation of errors to two percent.
 _ENOUGH = 1000
 _SIDES = ("own", "left out")
 
@@ -39,7 +39,7 @@ _SIDES = ("own", "left out")
 class Options(Spec):
     """Options of the cross-validation."""
 
-    folds: int = Field(10, ge=0, description="Folds, 2 or more; 0 for none. As many as rows: leave one out.")
+    folds: int = Field(10, ge=0, description="Number of folds; 0: none; the number of rows: leave-one-out.")
 
     @field_validator("folds")
     @classmethod
@@ -50,16 +50,16 @@ class Options(Spec):
 
 
 def refuse(posterior: Posterior) -> Reason | None:
-    """Only learners are trained."""
+    """Refuse models that are not learners."""
     if not isinstance(posterior, LearnerPosterior):
         text = f"the family {posterior.family} has a posterior; training is for the family learner"
         return Reason(text, code="other-family")
-    _ = posterior.prepared  # raises what is wrong with the columns
+    _ = posterior.prepared  # raises the errors of the columns
     return None
 
 
 def ready(job: Job) -> None:
-    """Folds that there are no rows for are refused before anything is trained."""
+    """Refuse more folds than the rows allow, before anything is trained."""
     for folds in (job.options.folds, _tuned_by(job)):
         if folds:
             prepared = _learner(job).prepared
@@ -72,13 +72,13 @@ def _learner(job: Job) -> LearnerPosterior:
 
 
 def _tuned_by(job: Job) -> int:
-    """Folds in which options are chosen; 0: none are."""
+    """Number of folds for tuning options; 0: no tuning."""
     spec: Any = job.model.model
     return int(spec.tune_folds) if spec.tune else 0
 
 
 def run(job: Job) -> Outcome:
-    """Train, and score on rows left out."""
+    """Train on all rows, and score on held-out rows."""
 
     begun = time.perf_counter()
     learned = _learner(job).learned(job.seed)
@@ -124,7 +124,7 @@ def run(job: Job) -> Outcome:
 
 
 def _distinct(words: list[str]) -> list[str]:
-    """Words, numbered where one is there several times."""
+    """The words, with numbers added to repeated ones."""
     return [w if words.count(w) == 1 else f"{w}_{words[: i + 1].count(w)}" for i, w in enumerate(words)]
 
 
@@ -138,16 +138,16 @@ def _described(learned: Any) -> Finding:
 
 @dataclass(frozen=True, eq=False)
 class _LeftOut:
-    """Predictions of every row by a learner that has not seen it.
+    """Held-out predictions of every row.
 
     Attributes
     ----------
     predicted, fold : ndarray
-        By row.
+        The held-out prediction and the fold of each row.
     staged : list of (ndarray, ndarray)
-        Of each fold the errors after each round, on the learner's own rows and on those left out.
+        For each fold the errors after each round, on its training rows and on its held-out rows.
     unconverged : list of tuple of str
-        Of each fold what did not converge.
+        For each fold the convergence warnings.
     """
 
     predicted: np.ndarray
@@ -157,7 +157,7 @@ class _LeftOut:
 
 
 def _converged(unconverged: list[str], outside: _LeftOut | None) -> Iterator[Finding]:
-    """One line of all fits that ended before they had converged: of the learner itself, and in the folds."""
+    """The finding about fits without convergence, of the final learner and in the folds, in one line."""
     folds = outside.unconverged if outside is not None else []
     texts = [*unconverged, *(text for fold in folds for text in fold)]
     if not texts:
@@ -166,14 +166,14 @@ def _converged(unconverged: list[str], outside: _LeftOut | None) -> Iterator[Fin
     if n := sum(map(bool, folds)):
         where.append(f"{n} of {len(folds)} folds")
 
-    # The learner that is kept says more than those of folds.
+    # The final learner matters more than those of the folds.
     text = f"{summary(unconverged or texts)} ({' and '.join(where)})"
     advice = "allow more steps (the option that the message names), or take a solver without steps"
     yield Finding("warn", "convergence", "", len(texts), text, advice)
 
 
 def _identifying(ready: Any, data: Data) -> Iterator[Finding]:
-    """Columns of which no row has what another has: nothing is learned of them for other rows."""
+    """Findings about columns whose values are all distinct, which cannot generalise to other rows."""
     for name, n_levels in zip(ready.names, ready.levels, strict=True):
         if n_levels < _MANY_NAMES:
             continue
@@ -209,14 +209,14 @@ def _left_out(job: Job, ready: Any, matrix: np.ndarray, outcome: np.ndarray, fol
 
 
 def _training(ready: Any, learned: Any, outside: _LeftOut | None) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """How training went: curves of the learner itself, and errors by round in the folds."""
+    """Training curves of the final learner, and errors by round in the folds."""
     module = ready.spec.module
     out = dict(module.curves(learned.learner)) if hasattr(module, "curves") else {}
     if outside is not None and (most := max(len(training) for training, _ in outside.staged)):
         staged = np.full((len(outside.staged), len(_SIDES), most), np.nan)
         for fold, sides in enumerate(outside.staged):
             for side, errors in enumerate(sides):
-                # A fold that ended early answers the same from then on.
+                # A fold that ended early keeps its last errors.
                 staged[fold, side] = np.pad(errors, (0, most - len(errors)), mode="edge")
         out["staged_error"] = (("fold", "rows", "fold_round"), staged)
     return out
@@ -225,7 +225,7 @@ def _training(ready: Any, learned: Any, outside: _LeftOut | None) -> dict[str, t
 def _reported(
     job: Job, learned: Any, outside: _LeftOut | None, matrix: np.ndarray, outcome: np.ndarray
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """What the learner says of itself, the spread of its errors, and the seed that trains it again."""
+    """The learned quantities, the standard deviation of errors, and the seed that reproduces the training."""
     module, out = learned.ready.spec.module, {}
     if hasattr(module, "reported"):
         out = {name: (dims, np.asarray(v)) for name, (dims, v) in module.reported(learned.learner).items()}
@@ -236,13 +236,13 @@ def _reported(
             some = np.linspace(0, len(outcome) - 1, min(len(outcome), _ENOUGH)).astype(int)
             gap = outcome[some] - learner_trained.answers(learned.estimator, matrix[some], None)
         spread = float(np.sqrt(np.mean(gap**2)))
-        # Also a learner without an error on its rows has one on others.
+        # A learner without errors on its training rows still has errors on others.
         out["sigma"] = ((), np.array(max(spread, 1e-6 * max(float(np.std(outcome)), 1e-300))))
     return out | {"_seed": ((), np.array(job.seed, np.int64))}
 
 
 def measures(predicted: np.ndarray, outcome: np.ndarray, classes: np.ndarray | None) -> dict[str, float]:
-    """Scores of predictions: of classes accuracy, log score and Brier score; of numbers errors and R²."""
+    """Scores of predictions: for classes accuracy, log score and Brier score; for numbers errors and R²."""
     if classes is None:
         gap = outcome - predicted
         around = float(np.sum((outcome - outcome.mean()) ** 2))
@@ -259,7 +259,7 @@ def measures(predicted: np.ndarray, outcome: np.ndarray, classes: np.ndarray | N
 
 
 def _group(job: Job, ready: Any, outside: Any, outcome: np.ndarray, labels: Any, attrs: Any) -> Any:
-    """Predictions left out, and scores of all rows together and of each fold."""
+    """The group of held-out predictions, with scores over all rows and by fold."""
     predicted, fold = outside.predicted, outside.fold
     each = [measures(predicted[fold == k], outcome[fold == k], ready.classes) for k in range(fold.max() + 1)]
     whole = measures(predicted, outcome, ready.classes)
@@ -282,7 +282,7 @@ def _group(job: Job, ready: Any, outside: Any, outcome: np.ndarray, labels: Any,
 def _against_guessing(
     ready: Any, inside: np.ndarray, outside: np.ndarray, fold: np.ndarray, outcome: np.ndarray
 ) -> Any:
-    """Whether it predicts better than a guess that ignores the inputs, by more than chance gives."""
+    """The finding whether the learner predicts better than a guess that ignores the inputs, beyond chance."""
     folds = int(fold.max()) + 1
     if ready.classes is None:
         score, base = float(np.mean((outcome - outside) ** 2)), float(np.var(outcome))
@@ -298,7 +298,7 @@ def _against_guessing(
         with np.errstate(divide="ignore"):
             log_scores = np.log(outside[np.arange(len(outcome)), outcome])
         guess = np.log((counts / len(outcome))[outcome])
-        # Probabilities can be better than those of guessing where the most probable class is always the same.
+        # Even if the most probable class is always the same, probabilities can be better than those of guessing.
         gains = [right.astype(float) - (outcome == counts.argmax()), log_scores - guess]
         if not _more_than_chance(gains[0]) and _more_than_chance(gains[1]):
             mean, chance = log_scores.mean(), guess.mean()
@@ -323,7 +323,7 @@ def _against_guessing(
 
 
 def _more_than_chance(gain: np.ndarray) -> bool:
-    """Whether gains of rows are above zero by two standard errors of their mean."""
+    """Whether the mean gain over rows exceeds two standard errors."""
     if len(gain) < 2 or not np.isfinite(gain).all():
         return False
     return bool(gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain)))

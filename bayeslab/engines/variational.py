@@ -1,9 +1,9 @@
 """Engine ``variational``: the posterior as a product of conjugate factors, by coordinate ascent; nothing is compiled.
 
-What is hidden in each row and the parameters are treated as if independent given the data. Each factor is set to the
-best one given the others, in turns (variational EM), and the evidence lower bound, ELBO, never falls. Means are good;
-spreads are too small where the rows do not tell what is hidden, as that dependence is what is left out. Importance
-ratios of draws against the posterior, with everything hidden summed out, say how much: Pareto's k.
+The latent variables of each row and the parameters are treated as independent given the data. Each factor in turn is
+set to its optimum given the others (variational EM), so the evidence lower bound, ELBO, never falls. Means are good.
+Standard deviations are too small if the data do not determine the latent variables, because the dependence is ignored.
+Pareto's k of importance ratios against the posterior with latent variables summed out measures how much.
 
 References
 ----------
@@ -32,27 +32,27 @@ from bayeslab.results.verdict import Finding, Verdict
 
 __all__ = ["ENGINE", "Options", "run"]
 
-# Searches that end this near the best, in units of the ELBO, ended at the same place.
+# Searches whose ELBO is this close to the best ended at the same optimum.
 _SAME = 1e-2
-# The bound may fall by rounding only, relative to its size.
+# Relative decrease of the bound that counts as rounding.
 _ROUNDING = 1e-7
-# Draws of two ends that are compared.
+# Number of draws of two ends that are compared.
 _COMPARED = 100
-# Shares of the posterior elsewhere from which on they are said, and from which on the answer is not to be used.
+# Shares of the posterior in other modes from which on they are reported, and from which on the answer must not be used.
 _WARN, _FAIL = 0.01, 0.1
-# Importance ratios cost a pass over the rows each: so many, fewer of many rows. Pareto k of 1,000 varies by 0.3.
+# Each importance ratio costs a pass over the rows, so there are fewer with many rows. Pareto k of 1,000 varies by 0.3.
 _RATIOS, _FEWEST, _ROWS = 4000, 1000, 40_000_000
 # Seconds between notes on a search.
 _EVERY = 2.0
 
 
 class Options(Spec):
-    """Options of the searches, and how many draws go with the answer."""
+    """Options of the searches and of the draws."""
 
     draws: int = Field(1000, ge=1, description="Independent draws per chain.")
     chains: int = Field(4, ge=1, le=1024, description="Chains: the draws are split among them.")
     restarts: int = Field(8, ge=1, le=10_000, description="Number of starting points.")
-    max_iterations: int = Field(2000, ge=3, description="At most so many iterations a search.")
+    max_iterations: int = Field(2000, ge=3, description="Maximum number of iterations per search.")
     tolerance: float = Field(1e-5, ge=0, description="Stop when the ELBO rises by less than this.")
 
 
@@ -60,7 +60,7 @@ _PLANS = Planned[VariationalPlan]("variational", lambda posterior: posterior.var
 
 
 def run(job: Job) -> Outcome:
-    """Search from several starts, and draw from the best end."""
+    """Search from several starts, and draw from the best approximation."""
     begun = time.perf_counter()
     options: Options = job.options
     plan = _PLANS.of(job)
@@ -100,13 +100,13 @@ def run(job: Job) -> Outcome:
 
 
 def _ratios(job: Job) -> int:
-    """How many importance ratios the rows allow."""
+    """The number of importance ratios, by the number of rows."""
     n_rows = len(job.data.labels.get(job.data.dataset.rows, ()))
     return int(np.clip(_ROWS // max(n_rows, 1), _FEWEST, _RATIOS))
 
 
 def _searched(job: Job, plan: VariationalPlan, rng: np.random.Generator) -> tuple[list[VariationalEnd], bool]:
-    """Every search that ended, and whether the others were interrupted."""
+    """The finished searches, and whether others were interrupted."""
     options: Options = job.options
     ends: list[VariationalEnd] = []
     last = time.monotonic()
@@ -132,7 +132,7 @@ def _apart(content: Any) -> tuple[dict[str, np.ndarray], dict[str, tuple[str, ..
 
 
 def _traces(ends: list[VariationalEnd], more: Any, labels: Any, attrs: dict[str, Any]) -> Any:
-    """The bound of each search by iteration, NaN after its end; and what the family adds."""
+    """The bound of each search by iteration, NaN after its end, and traces added by the family."""
     longest = max(len(end.trace) for end in ends)
     padded = [np.pad(end.trace, (0, longest - len(end.trace)), constant_values=np.nan) for end in ends]
     arrays, dims = _apart(more)
@@ -171,7 +171,7 @@ def _findings(ends: list[VariationalEnd], plan: VariationalPlan) -> list[Finding
 
 
 def _apart_from(one: VariationalEnd, other: VariationalEnd) -> bool:
-    """Whether the draws of two ends do not overlap, along a coordinate."""
+    """Whether the draws of two ends are disjoint along some coordinate."""
     draws = [end.draw(np.random.default_rng(0), _COMPARED) for end in (one, other)]
     for name in draws[0]:
         a, b = (each[name].reshape(_COMPARED, -1) for each in draws)
@@ -181,10 +181,10 @@ def _apart_from(one: VariationalEnd, other: VariationalEnd) -> bool:
 
 
 def _other_modes(ends: list[VariationalEnd], best: VariationalEnd, plan: VariationalPlan) -> list[Finding]:
-    """Whether other searches ended where a good part of the posterior is: a bound is about the log mass around it."""
+    """Findings about other searches whose mode has substantial mass; the bound approximates the mode's log mass."""
     modes = [best]
     for end in sorted((end for end in ends if end.converged), key=lambda end: -end.elbo):
-        # Where components can trade places, equal bounds are one mode with other numbers.
+        # With exchangeable components, equal bounds are relabellings of the same mode.
         if all(
             abs(end.elbo - other.elbo) > _SAME or (not plan.log_copies and _apart_from(end, other)) for other in modes
         ):

@@ -1,1 +1,1 @@
-"""What several engines share; no module here is one of them."""
+"""Code that several engines share."""

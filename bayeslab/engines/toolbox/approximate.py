@@ -1,10 +1,10 @@
-"""The outcome that engines with an approximation hand back: draws, importance ratios, verdict.
+"""The outcome of engines with an approximation: draws, importance ratios, verdict.
 
 The approximations are fitted to the compiled density that NUTS uses (:class:`Density`), which is
-cached on disk, rather than through ``pymc.fit``, ``pymc_extras.fit_pathfinder`` and
-``pymc_extras.fit_laplace``: these compile graphs of their own in every process, which takes tens of
-seconds for models that are approximated in less than one. The flat vector is that of ``Density``,
-so draws need no mapping between two orders of variables.
+cached on disk. ``pymc.fit``, ``pymc_extras.fit_pathfinder`` and ``pymc_extras.fit_laplace`` are not
+used, because they compile their own graphs in every process, which takes tens of seconds for models
+that are approximated in less than one. The flat vector is that of ``Density``, so draws need no
+mapping between two orders of variables.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = ["has_evidence", "improper", "outcome", "systematic"]
 
-_FEW = 100  # draws' worth of weights below which resampling repeats a handful of points
+_FEW = 100  # effective sample size of weights below which resampling repeats a few points
 
 
 def improper(model: pymc.Model) -> list[str]:
-    """Parameters whose prior has no integral: then the evidence means nothing."""
-    # Vector distributions such as LKJCholeskyCov bear no name.
+    """Parameters with an improper prior, for which the evidence is undefined."""
+    # Vector distributions such as LKJCholeskyCov have no name.
     names = {rv.name: rv.owner.op.name or "" for rv in model.free_RVs}
     return [name for name, distribution in names.items() if distribution.lower() in ("flat", "halfflat")]
 
@@ -48,7 +48,7 @@ def improper(model: pymc.Model) -> list[str]:
 def has_evidence(density: Density) -> bool:
     """Whether the joint density integrates to the evidence.
 
-    Not with improper priors, and not with ordered ones: PyMC restricts their density to the ordered
+    It does not with improper priors, nor with ordered ones, whose density PyMC restricts to ordered
     vectors without dividing by the probability of the order.
     """
     transforms = [density.model.rvs_to_transforms[rv] for rv in density.model.free_RVs]
@@ -77,15 +77,15 @@ def outcome(
     Parameters
     ----------
     resample_from
-        If not 0, draw so many and choose among them with Pareto-smoothed importance weights.
+        If not 0, the number of draws from which to resample with Pareto-smoothed importance weights.
     otherwise
-        What to draw from instead when the weights rest on so few draws that choosing would be worse.
+        The approximation to draw from if the effective sample size of the weights is too small for resampling.
     log_evidence
-        As the approximation's normaliser has it; kept only where the approximation is usable.
+        The log normalising constant of the approximation; kept only if the approximation is usable.
     modes
-        What is to be said of modes that the approximation leaves out, unless they are other labellings of this one.
+        Findings about modes that the approximation misses, used unless these are relabellings of this mode.
     search
-        Whether to look for such modes.
+        Whether to search for such modes.
     """
     chains, draws = job.options.chains, job.options.draws
     n = chains * draws
@@ -136,12 +136,12 @@ def outcome(
     return Outcome(groups, verdict, True, dict(timings))
 
 
-# So many elements of a variable are looked at together.
+# Number of elements of a variable processed at a time.
 _COLUMNS = 1000
 
 
 def _moments(posterior: xr.Dataset, weights: Array) -> list[Finding]:
-    """Means and sds that importance weights move far: of the parameter that is worst."""
+    """The finding about means and sds that importance weights change most."""
     shown = [block for block in blocks(posterior) if not block.name.startswith("_") and block.values.dtype.kind == "f"]
     n_quantities = sum(block.size for block in shown)
     worst = Finding("pass", "moments", "", 1.0, "")
@@ -161,7 +161,7 @@ def _moments(posterior: xr.Dataset, weights: Array) -> list[Finding]:
 
 
 def _of_one_labelling(log_evidence: float) -> Finding:
-    """The normaliser of one Gaussian leaves out the copies of the posterior that other labellings are."""
+    """The finding that the evidence of one Gaussian omits the copies of the posterior under other labellings."""
     text = (
         f"log evidence {log_evidence:.4f} by the approximation's normaliser is that of one labelling: the others, which"
         f" count as much, are left out, and it is not kept"
@@ -170,6 +170,6 @@ def _of_one_labelling(log_evidence: float) -> Finding:
 
 
 def systematic(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Indices of ``n`` points in proportion to their weights, with one random number (Kitagawa 1996)."""
+    """Systematic resampling: indices of ``n`` points by their weights, with one random number (Kitagawa 1996)."""
     edges = np.cumsum(weights) / weights.sum()
     return np.minimum(np.searchsorted(edges, (np.arange(n) + rng.random()) / n), len(weights) - 1)

@@ -15,40 +15,40 @@ __all__ = ["Engine", "engine", "engines"]
 
 
 def _takes_all(posterior: Posterior) -> Reason | None:
-    """No reason against it."""
+    """The default of ``refuse``: no posterior is refused."""
     return None
 
 
 def _nothing(job: Job) -> None:
-    """Nothing is refused."""
+    """The default of ``ready``: nothing is refused."""
 
 
 def _unknown(posterior: Posterior) -> int:
-    """One number: how large a draw is, the posterior or its graph says."""
+    """The default of ``draw_size``: one; the size of a draw is then taken from the posterior or its graph."""
     return 1
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A way from a posterior to an answer.
+    """An inference engine.
 
     Attributes
     ----------
     options : type of Spec
-        What can be chosen, named as PyMC names it.
+        The options, named as PyMC names them.
     run : callable
-        The inference, from a :class:`bayeslab.job.Job` to ArviZ's groups and a verdict.
+        The inference: maps a :class:`bayeslab.job.Job` to ArviZ's groups and a verdict.
     refuse : callable
-        Why the engine would give a wrong or meaningless answer for a posterior, or None; default: it takes all.
+        Maps a posterior to the reason why the engine's answer would be wrong or meaningless, or None. Default: None.
     ready : callable
-        Raises what else ``run`` would refuse before its work, now that options and graph are there; ``check`` and
-        ``fit`` both call it. Default: nothing.
+        Raises the remaining errors of a job, once options and graph are known, before ``run`` starts its work; both
+        ``check`` and ``fit`` call it. Default: no errors.
     draw_size : callable
-        Numbers in one draw, as far as the engine knows them without the graph; default: one.
+        Count of numbers in one draw, as far as the engine knows it without the graph; default: one.
     uses_graph : bool
-        Whether ``run`` asks for ``job.graph``; if not, PyMC is not imported.
+        Whether ``run`` uses ``job.graph``; if not, PyMC is not imported.
     extends : bool
-        Whether a run, finished or not, can be gone on with for more draws.
+        Whether a run, finished or not, can be extended by more draws.
     """
 
     options: type[Spec]
@@ -61,12 +61,12 @@ class Engine:
 
 
 def engine(word: str) -> Engine:
-    """The engine of a name.
+    """The engine with a given name.
 
     Raises
     ------
     ModelError
-        There is none.
+        There is no such engine.
     """
     loaded: Engine = registry.load("engines", word).ENGINE
     return loaded

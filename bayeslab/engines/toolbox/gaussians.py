@@ -15,7 +15,7 @@ __all__ = ["Approximation", "Gaussian", "LowRank", "Mixture"]
 
 
 class Approximation(Protocol):
-    """A distribution that can be drawn from and has a density."""
+    """An approximating distribution with draws and a density."""
 
     def draw(self, rng: np.random.Generator, n: int) -> Array: ...
     def log_density(self, points: Array) -> Array: ...
@@ -83,7 +83,7 @@ class LowRank:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Equal parts of several approximations."""
+    """A mixture of several approximations with equal weights."""
 
     parts: tuple[Approximation, ...]
 

@@ -1,13 +1,13 @@
-"""Whether there are modes of the posterior that no chain has seen.
+"""Search for modes of the posterior that no chain has visited.
 
-Chains that begin around the centres of the priors can all end in a minor mode, agree, and pass every check: R-hat shows
-modes only to chains that start in them. So, after the chains, scouts climb from all over the prior
-(:mod:`bayeslab.engines.toolbox.scouts`) to the log density that the chains' draws have on average. One that ends far
-outside the draws is where a short chain begins. If this comes among the draws it was the same mode, however bent (a
-funnel, a ridge); if it stays away, then the volumes and heights of both say about how much of the posterior there is.
+Chains that start around the centres of the priors can all end in a minor mode, agree, and pass every check: R-hat
+detects modes only if chains start in them. So, after the chains, scouts climb from all over the prior
+(:mod:`bayeslab.engines.toolbox.scouts`) to the average log density of the chains' draws. From a scout that ends far
+outside the draws a short chain starts. If the chain reaches the draws, it was the same mode, however curved (a funnel,
+a ridge). If it stays away, the volumes and heights of both modes estimate the share of the posterior in the other one.
 
-Both are cheap: evaluations are bounded by a share of those of the chains, and there are short chains only where a scout
-ended far out. Nothing depends on time, and random numbers are seeded by the run's seed.
+Both steps are cheap: evaluations are limited to a share of those of the chains, and short chains run only where a scout
+ended far outside. Nothing depends on time, and random numbers follow from the run's seed.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ __all__ = [
     "suspects",
 ]
 
-# Draws beyond which another mode of an approximated posterior would lie; evaluations of which the search for one may
-# take a share.
+# For approximations: number of draws that another mode is compared with; evaluations of which the search may use a
+# share.
 DRAWS, EVALUATIONS = 500, 40_000
-# Part of the posterior, against that of the mode shown, from which on another mode counts.
+# Mass of another mode, relative to the reported mode, from which on it counts.
 SHARE = 0.1
 
-# Evaluations of one scout, and of all as a share of those of the chains.
+# Evaluations of one scout, and of all scouts as a share of those of the chains.
 _CLIMB, _SHARE = 60, 0.05
-# How far outside the draws is far: in lengths of the farthest draw, from their mean.
+# A point is far outside if its distance from the mean exceeds this multiple of the farthest draw's.
 _FAR = 1.4
-# Short chains at most.
+# Maximum number of short chains.
 _SUSPECTS = 3
-# Evaluations for each parameter that a mode's curvature takes at most.
+# Maximum number of evaluations per parameter for the curvature of a mode.
 _NEWTON = 40
-# Shares of the posterior from which on a mode is reported, and from which on the draws are not to be used.
+# Shares of the posterior from which on a mode is reported, and from which on the draws must not be used.
 _WARN, _FAIL = 0.005, 0.1
-# Central part of draws in which two modes must not overlap to be apart.
+# Two modes are separate if these central parts of their draws do not overlap.
 _CENTRAL = 0.98
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Draws of one mode, shape (n, n_dim), their log densities (n,), and the evaluations that they took."""
+    """Draws of one mode, shape (n, n_dim), their log densities (n,), and the number of evaluations used."""
 
     points: Array
     heights: Array
@@ -81,13 +81,13 @@ class Draws:
 
     @cached_property
     def _farthest(self) -> Array:
-        """How far the farthest draw of each coordinate is from its mean, in sds."""
+        """Distance of the farthest draw from the mean in each coordinate, in sds."""
         out: Array = np.maximum(np.abs((self.points - self.mean) / self.sd).max(axis=0), 1.0)
         return out
 
     @cached_property
     def _whitening(self) -> tuple[Array, float] | None:
-        """A root of the correlations and the farthest draw's length, where there are draws enough for that."""
+        """A root of the correlation matrix and the farthest draw's length; None if there are too few draws."""
         n, d = self.points.shape
         if n < FULL * d:
             return None
@@ -96,7 +96,7 @@ class Draws:
         return root, float(np.sqrt((np.linalg.solve(root, z) ** 2).sum(axis=0).max()))
 
     def far(self, point: Array) -> float:
-        """How far a point is, in lengths of the farthest draw; the most of all coordinates and of Mahalanobis'."""
+        """Distance of a point relative to the farthest draw: the largest over coordinates and Mahalanobis distance."""
         z = (point - self.mean) / self.sd
         one = float(np.max(np.abs(z) / self._farthest))
         if self._whitening is None:
@@ -105,7 +105,7 @@ class Draws:
         return max(one, float(np.sqrt((np.linalg.solve(root, z) ** 2).sum())) / longest)
 
     def discriminant(self, point: Array) -> Array:
-        """The direction that tells the draws from such around a point best, by Fisher's rule."""
+        """Fisher's linear discriminant between the draws and draws around a point."""
         z = (point - self.mean) / self.sd
         if self._whitening is not None:
             root = self._whitening[0]
@@ -114,12 +114,12 @@ class Draws:
         return out
 
     def log_mass(self, *, full: bool) -> float:
-        """Log of its share of the posterior, up to a constant, as if it were normal."""
+        """Log of the mode's mass up to a constant, by a normal approximation."""
         return latent_modes.log_mass(self.points, self.heights, full=full)
 
 
 def suspects(target: Target, draws: Draws, rng: np.random.Generator, at: Array) -> list[Array]:
-    """Where scouts ended that are far from all draws, and high enough for their surroundings to matter."""
+    """End points of scouts that are far from all draws and high enough to matter."""
     enough, allowed = float(draws.heights.mean()), int(_SHARE * draws.cost)
     reached: list[Scout] = []
     below: list[Scout] = []
@@ -132,7 +132,7 @@ def suspects(target: Target, draws: Draws, rng: np.random.Generator, at: Array) 
         if scout.value == -np.inf or draws.far(scout.end) < _FAR or any(_near(scout, other) for other in known):
             continue
         (reached if scout.value >= enough else below).append(scout)
-    # A broad mode can be lower than draws of a narrow one and still hold more.
+    # A broad mode can have a lower density than the draws of a narrow one, and still more mass.
     broad = []
     n_dim = target.n_dim
     for scout in sorted(below, key=lambda scout: -scout.value)[: _SUSPECTS - len(reached)]:
@@ -152,7 +152,7 @@ def _near(scout: Scout, other: Scout) -> bool:
 
 
 def outside(draws: Draws, other: Draws) -> bool:
-    """Whether the later half of a short chain stayed outside of the draws, along a coordinate or between the means."""
+    """Whether the second half of a short chain is outside the draws, along a coordinate or between the means."""
     late = other.points[len(other.points) // 2 :]
     if max(_gap(draws.points[:, j], late[:, j]) for j in range(late.shape[1])) > 0:
         return True
@@ -168,12 +168,12 @@ def _gap(one: Array, other: Array) -> float:
 
 
 def finding(draws: Draws, others: list[Draws], where: Callable[[Draws], str]) -> list[Finding]:
-    """What is to be said of short chains that stayed outside.
+    """The findings about short chains that stayed outside the draws.
 
     Parameters
     ----------
     where
-        Says where another mode is: a quantity, and its values there and here.
+        Describes the place of another mode: a quantity with its values there and in the draws.
     """
     if not others:
         return []
@@ -196,7 +196,7 @@ def apart(mode: Peak, point: Array) -> bool:
 
 
 def log_mass(mode: Peak) -> float:
-    """Log of its part of the evidence, as if the posterior were normal there; NaN where it is no peak."""
+    """Log of a mode's part of the evidence, by a normal approximation; NaN if the mode is not a strict maximum."""
     if not np.isfinite(mode.curvature).all():
         return float("nan")
     sign, curved = np.linalg.slogdet(-mode.curvature)
@@ -205,12 +205,12 @@ def log_mass(mode: Peak) -> float:
 
 
 def elsewhere(target: Target, draws: Draws, log_evidence: float, rng: np.random.Generator) -> tuple[Finding, ...]:
-    """Modes far outside an approximation's draws that hold a good part of the posterior.
+    """Findings about modes far outside an approximation's draws with a substantial part of the posterior.
 
     Parameters
     ----------
     log_evidence
-        Of what the approximation covers.
+        Log evidence of the region that the approximation covers.
     """
     highest = draws.points[int(np.argmax(draws.heights))]
     modes: list[Peak] = []
@@ -225,13 +225,13 @@ def elsewhere(target: Target, draws: Draws, log_evidence: float, rng: np.random.
 def left_out(
     target: Target, modes: list[Peak], log_here: float, centre: Array, precision: Array
 ) -> tuple[Finding, ...]:
-    """What is to be said of other modes, beside one with a log mass and centre, its width given as 1 / sd."""
+    """Findings about modes other than one with the given log mass, centre and precision (1 / sd)."""
     if not modes:
         return ()
     odds = float(sum(np.exp(min(log_mass(mode) - log_here, 50.0)) for mode in modes))
     share = odds / (1 + odds)
     gap = np.abs(modes[0].point - centre) * precision
-    # Without the name of the transform: tau_log__.
+    # Without the suffix of the transform, as in tau_log__.
     name = re.sub(r"_[^_]+__", "", target.density.parameter_names()[int(np.argmax(gap))])
     how_many = "another mode" if len(modes) == 1 else f"{len(modes)} other modes"
     text = (

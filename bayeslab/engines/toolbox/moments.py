@@ -1,14 +1,15 @@
-"""Are the means and sds of draws from an approximation those of the posterior? As importance weights have it.
+"""Checks by importance weights whether means and sds of an approximation's draws are those of the posterior.
 
 The weights move a mean by D posterior sds and an sd by a factor exp(L). Both are estimated from the same draws, so that
-errors largely cancel: where the weights are equal, D and L are zero. Their standard errors are those of averages of
-influence functions [1]_, with z the standardised draws, and w weights of mean one:
+errors largely cancel: if the weights are equal, D and L are zero. Their standard errors are those of averages of
+influence functions [1]_, with standardised draws z and weights w of mean one:
 
     D: z_q − w z_p,    L: ½ (z_q² − 1) − ½ w (z_p² − 1),
 
-z_q by the moments of the draws and z_p by the weighted ones. An approximation is off where |D| or |L| is beyond what is
-tolerated by more than a normal quantile of errors. Of an approximation at that tolerance a thousandth of fits are
-reported, however many quantities there are (Bonferroni), and of better ones fewer.
+where z_q is standardised by the moments of the draws and z_p by the weighted moments. An approximation is rejected if
+|D| or |L| exceeds the tolerance by more than a normal quantile times the standard error. For an approximation exactly
+at the tolerance, this happens in one of a thousand fits, whatever the number of quantities (Bonferroni), and less often
+for better ones.
 
 References
 ----------
@@ -27,22 +28,22 @@ from bayeslab.engines.toolbox.target import Array
 
 __all__ = ["Moments", "moments"]
 
-# What is tolerated: a mean off by so many posterior sds, an sd off by such a factor.
+# Tolerances: error of a mean in posterior sds, and of an sd as a factor.
 _OFF, _FACTOR = 0.2, 1.1
-# So many fits of an approximation just tolerated are reported.
+# Share of fits reported for an approximation at the tolerance.
 _FALSE_ALARMS = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Means and sds of quantities, as the draws have them and by importance weights.
+    """Means and sds of quantities, unweighted and importance-weighted.
 
     Attributes
     ----------
     mean, sd, weighted_mean, weighted_sd : ndarray of shape (quantities,)
     excess : ndarray of shape (quantities,)
-        How far off a mean or an sd is, whichever is worse, less its Monte Carlo error, over what is tolerated: above 1
-        the approximation is off.
+        The larger error of the mean and the sd, minus its Monte Carlo error, relative to the tolerance; above 1 the
+        approximation is rejected.
     """
 
     mean: Array
@@ -53,16 +54,16 @@ class Moments:
 
 
 def moments(draws: Array, weights: Array, n_quantities: int | None = None) -> Moments:
-    """Moments of draws, and whether importance weights say otherwise.
+    """Moments of draws compared with importance-weighted moments.
 
     Parameters
     ----------
     draws
         Shape (draws, quantities).
     weights
-        Shape (draws,), adding up to one.
+        Shape (draws,), summing to one.
     n_quantities
-        How many quantities are looked at in all; those of ``draws`` if left out.
+        Total number of quantities that are checked; default: those of ``draws``.
     """
     n, q = draws.shape
     mean, sd, weighted_mean = draws.mean(axis=0), draws.std(axis=0), weights @ draws

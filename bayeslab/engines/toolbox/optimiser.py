@@ -1,4 +1,4 @@
-"""Searches for modes: the one quasi-Newton search, modes from several starts, and Newton steps with curvature."""
+"""Searches for modes: quasi-Newton search, modes from several starts, and Newton steps with curvature."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from bayeslab.errors import ModelError
 
 __all__ = ["End", "Optimum", "Peak", "hessian", "maxima", "newton", "search"]
 
-# Steps of the search for how far a parameter reaches, each of at most a thousandfold; a reach within this factor of 1
-# needs no unit of its own.
+# Maximum steps of the search for a parameter's scale, each by at most a factor of a thousand; a scale within this
+# factor of 1 needs no rescaling.
 _SEARCH, _ORDINARY, _AGAIN = 60, 1e3, 5
-_EQUAL = 1e-7  # share of a log density that is rounding where two searches ended
+_EQUAL = 1e-7  # relative difference of log densities due to rounding
 
 
 @dataclass(frozen=True, eq=False)
 class End:
-    """Where a search ended.
+    """The end of a search.
 
     Attributes
     ----------
     value : float
-        The log density there.
+        The log density at the end.
     slope : ndarray
-        Of minus the log density.
+        Gradient of minus the log density.
     inverse : ndarray
-        The search's own approximation of the inverse of the curvature.
+        The search's approximation of the inverse Hessian.
     inside : bool
-        Whether there is a density.
+        Whether the point is in the support.
     """
 
     point: Array
@@ -49,9 +49,9 @@ class End:
 
     @property
     def gain(self) -> float:
-        """What another quasi-Newton step might add to the log density.
+        """The estimated gain of another quasi-Newton step in log density.
 
-        A slope is small against the curvature it could have: this is what counts, not the slope.
+        Convergence is assessed by this gain, since the size of a slope has meaning only relative to the curvature.
         """
         inverse = self.inverse if isinstance(self.inverse, np.ndarray) else self.inverse.todense()
         return float(0.5 * self.slope @ inverse @ self.slope)
@@ -66,25 +66,25 @@ def search(
     bounds: Sequence[tuple[float | None, float | None]] | None = None,
     step: Callable[[Array], object] | None = None,
 ) -> End:
-    """Downhill by a quasi-Newton method: the one search that all engines share.
+    """Minimise minus the log density by a quasi-Newton method; all engines share this search.
 
     Parameters
     ----------
     falling
-        A point to minus its log density and the slope of that.
+        Maps a point to minus its log density and the gradient.
     limits
         SciPy's options of the method.
     bounds
-        The least and the greatest value of each element.
+        Lower and upper bound of each element.
     step
-        Called with every point that the search steps to.
+        Called with every accepted point.
     """
     from scipy.optimize import minimize
 
     optimum = minimize(falling, start, jac=True, method=method, bounds=bounds, callback=step, options=dict(limits))
     slope = optimum.jac.copy()
     if bounds is not None:
-        # At a bound only a slope that leads inwards counts.
+        # At a bound only a slope that points inwards counts.
         held = np.array([low == 0 and x == 0 for (low, _), x in zip(bounds, optimum.x, strict=True)])
         slope[held] = np.minimum(slope[held], 0.0)
     return End(np.asarray(optimum.x), -float(optimum.fun), slope, optimum.hess_inv, str(optimum.message))
@@ -92,7 +92,7 @@ def search(
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """Where an optimiser ended."""
+    """The end point of an optimisation."""
 
     point: Array
     value: float
@@ -100,9 +100,9 @@ class Optimum:
 
 
 def maxima(target: Target, points: list[Array], maxeval: int, note: Callable[[str], None]) -> list[Optimum]:
-    """Local maxima of the density, the highest first; of equally high ones (mirror images) the one found first.
+    """Local maxima of the density, highest first; equally high ones (mirror images) in the order of discovery.
 
-    Equal is up to rounding: which of two mirror images is a digit higher depends on the machine.
+    Heights are compared up to rounding, since the last digits of mirror images depend on the machine.
     """
     limits: dict[str, Any] = {"maxfun": maxeval, "maxiter": maxeval, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 20}
     optima = []
@@ -122,9 +122,10 @@ def maxima(target: Target, points: list[Array], maxeval: int, note: Callable[[st
 
 
 def _climbed(target: Target, start: Array, limits: dict[str, Any]) -> Optimum | None:
-    """A local maximum from one start; None where there is no density on the way.
+    """A local maximum from one start; None if the search leaves the support.
 
-    Far out units are those of the tail. Where parameters need some the search goes on from its end, in units of there.
+    Scales far from the mode are those of the tail. If parameters need rescaling, the search continues from its end with
+    the scales found there.
     """
     best: Optimum | None = None
     for _ in range(_AGAIN):
@@ -147,7 +148,7 @@ def _climbed(target: Target, start: Array, limits: dict[str, Any]) -> Optimum | 
 
 
 def _units(target: Target, start: Array) -> Array:
-    """What to measure parameters in while looking for a mode: 1, but for those of another order of magnitude."""
+    """The units of parameters for the search: 1, except for parameters of a very different scale."""
     reach = _reaches(target, start, np.arange(start.size))
     return np.where((reach < 1 / _ORDINARY) | (reach > _ORDINARY), reach, 1.0)
 
@@ -155,13 +156,13 @@ def _units(target: Target, start: Array) -> Array:
 def hessian(target: Target, point: Array, free: NDArray[np.intp] | None = None) -> Array:
     """Second derivatives of the log density: gradients differenced, with one Richardson extrapolation.
 
-    The step is a thousandth of how far each element reaches, whatever its unit: the error of
-    differencing is of fourth order, about 1e-12 of the curvature, and rounding about the same.
+    The step is a thousandth of each element's scale, whatever its unit. The error of differencing is of
+    fourth order, about 1e-12 of the curvature, and the rounding error is of the same size.
 
     Parameters
     ----------
     free
-        Only for these elements; the others are held.
+        The elements to differentiate; the others are held fixed. None: all.
     """
     free = np.arange(point.size) if free is None else free
     steps = 1e-3 * _reaches(target, point, free)
@@ -171,9 +172,9 @@ def hessian(target: Target, point: Array, free: NDArray[np.intp] | None = None) 
 
 
 def _reaches(target: Target, point: Array, free: NDArray[np.intp]) -> Array:
-    """How far from a point, either way, each element takes the log density down (or bends it) by about a half.
+    """The scale of each element: the distance from a point at which the log density changes by about one half.
 
-    In the units of the parameters, which may be of any size; 1 where nothing bends.
+    In the units of the parameters; 1 for elements without curvature.
     """
     out, open_ = np.ones(free.size), np.ones(free.size, bool)
     here = target.one(point)[0]
@@ -186,7 +187,7 @@ def _reaches(target: Target, point: Array, free: NDArray[np.intp]) -> Array:
         heights = target.many(around)[0]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             bend = np.abs(heights[: at.size] + heights[at.size :] - 2 * here) / 2
-            # A parabola's way to a half, not too far at once; a step out of the support was too long.
+            # The distance at which a parabola changes by one half, in limited steps that stay in the support.
             by = np.where(bend > noise, np.sqrt(0.5 / bend), 1e3)
         out[at] *= np.where(np.isfinite(bend), np.clip(by, 1e-3, 1e3), 1e-3)
         open_[at] = ~((bend > 0.05) & (bend < 5.0))
@@ -212,9 +213,9 @@ class Peak:
     Attributes
     ----------
     curvature : ndarray
-        The Hessian of the log density there, of the free elements.
+        Hessian of the log density at the maximum, for the free elements.
     gain : float
-        What one more Newton step would add to the log density; NaN where it does not bend downwards.
+        Gain of one more Newton step in log density; NaN if the Hessian is not negative definite.
     """
 
     point: Array
@@ -224,7 +225,7 @@ class Peak:
 
 
 def newton(target: Target, point: Array, free: NDArray[np.intp] | None = None) -> Peak:
-    """A maximum made exact to rounding, by a few Newton steps that do not descend."""
+    """Refine a maximum to rounding error by a few Newton steps that do not decrease the density."""
     free = np.arange(point.size) if free is None else free
     value, slope = target.one(point)
     curvature = hessian(target, point, free)
@@ -248,7 +249,7 @@ def newton(target: Target, point: Array, free: NDArray[np.intp] | None = None) -
 
 
 def _newton_step(curvature: Array, slope: Array) -> tuple[Array, float]:
-    """The step, and what it adds; none where the density does not bend downwards."""
+    """The Newton step and its gain; no step if the Hessian is not negative definite."""
     try:
         factor = np.linalg.cholesky(-curvature) if np.isfinite(curvature).all() else None
     except np.linalg.LinAlgError:

@@ -27,9 +27,9 @@ class Path:
 def pathfinder(
     target: Target, start: Array, rng: np.random.Generator, *, maxiter: int, maxcor: int, num_elbo_draws: int
 ) -> Path | None:
-    """One path of Pathfinder: L-BFGS towards the mode, and of its Gaussians the one with the highest ELBO.
+    """One path of Pathfinder: L-BFGS towards the mode, and the Gaussian with the highest ELBO along it.
 
-    Returns None where the path has no step from which a Gaussian can be made.
+    Returns None if no step of the path yields a Gaussian.
 
     References
     ----------
@@ -50,7 +50,7 @@ def pathfinder(
 
 
 def _gaussians(points: Array, slopes: Array, maxcor: int) -> Iterator[LowRank]:
-    """The Gaussian of L-BFGS at each step of a path (algorithms 3 and 4); ``slopes`` of minus the log density."""
+    """The Gaussian of L-BFGS at each step of a path (algorithms 3 and 4); ``slopes`` are of minus the log density."""
     alpha = np.ones(points.shape[1])
     moves: list[Array] = []
     changes: list[Array] = []

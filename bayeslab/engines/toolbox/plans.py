@@ -1,4 +1,4 @@
-"""How a family says that an engine applies: its posterior has a plan, or tells why there is none."""
+"""Plans: a posterior has a plan for each engine that applies to it, or a reason why there is none."""
 
 from __future__ import annotations
 
@@ -22,22 +22,21 @@ class Planned[P]:
     method : str
         The engine's name.
     plan : callable
-        The plan of a posterior, or why there is none (a str).
+        Maps a posterior to its plan, or to the reason why there is none (a str).
     code : str
-        The kind of mistake that it is to ask for a plan where there is none and the family says no more than why:
-        a :class:`Reason` has its own.
+        Error code for a missing plan if the reason is a plain str; a :class:`Reason` has its own code.
     """
 
     def __init__(self, method: str, plan: Callable[[Posterior], P | str], *, code: str) -> None:
         self.method, self.plan, self.code = method, plan, code
 
     def refuse(self, posterior: Posterior) -> Reason | None:
-        """Why there is no plan."""
+        """Why there is no plan, or None."""
         plan = self.plan(posterior)
         return self._reason(plan) if isinstance(plan, str) else None
 
     def size(self, posterior: Posterior) -> int:
-        """Numbers in one draw, as far as the plan knows the lengths of its dimensions."""
+        """Count of numbers in one draw, as far as the plan knows the lengths of its dimensions."""
         plan = self.plan(posterior)
         return 1 if isinstance(plan, str) else numbers_of(plan, posterior.data)
 
@@ -47,7 +46,7 @@ class Planned[P]:
         Raises
         ------
         EngineRefusal
-            There is none.
+            There is no plan.
         """
         plan = self.plan(job.posterior)
         if isinstance(plan, str):
@@ -60,6 +59,6 @@ class Planned[P]:
 
 
 def numbers_of(plan: Any, data: Data) -> int:
-    """Numbers in one draw of what has ``dims`` and ``labels``, as plans and answers do."""
+    """Count of numbers in one draw of a plan or answer, from its ``dims`` and ``labels``."""
     lengths = {dim: len(labels) for dim, labels in (data.labels | dict(plan.labels)).items()}
     return sum(math.prod(lengths.get(dim, 1) for dim in dims) for dims in plan.dims.values())

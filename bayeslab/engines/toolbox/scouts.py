@@ -1,8 +1,8 @@
-"""Scouts: short climbs from all over the prior, so that searches do not all begin in one place.
+"""Scouts: short optimisations from all over the prior, so that searches do not all start in one place.
 
-Searches that begin around the centres of the priors and agree have shown one thing: that they began near each other.
-A posterior of several modes shows where starts are overdispersed with respect to it, as draws from the prior are. Most
-such starts are poor, so they climb in two rounds: a few steps each, and then more for the best quarter.
+Agreement of searches that start around the centres of the priors may only show that they started near each other.
+Several modes are found if starts are overdispersed with respect to the posterior, as draws from the prior are. Most
+such starts are poor, so scouts climb in two rounds: a few steps each, and then more steps for the best quarter.
 
 References
 ----------
@@ -26,27 +26,27 @@ from bayeslab.posterior.density import Density
 
 __all__ = ["Scout", "climb", "distinct", "number", "scattered", "scouts", "starts"]
 
-# As many scouts as together look at about so many numbers of data at each step, within bounds.
+# The number of scouts, within bounds, follows from this count of data values that all together process per step.
 _NUMBERS, _LEAST, _MOST = 1_000_000, 4, 32
-# Evaluations of the first round, of the second, and the share that goes on to it.
+# Evaluations of the first round, of the second, and n for the best 1/n of scouts that enter the second round.
 _SHORT, _LONG, _SHARE = 15, 60, 4
-# Ends nearer to each other than this, in log density and relative to the size of the coordinates, are one.
+# Ends closer to each other, in log density and relative to the size of the coordinates, are the same mode.
 _SAME_VALUE, _SAME_PLACE = 0.1, 0.05
-# A mode so far below the best one holds nothing of the posterior that shows; more is allowed for each parameter.
+# A mode this far below the best one has a negligible mass; the limit grows with the number of parameters.
 NEGLIGIBLE = 20.0
 
 
 @dataclass(frozen=True, eq=False)
 class Scout:
-    """One climb.
+    """One climb of a scout.
 
     Attributes
     ----------
     start, end : ndarray (n_dim,)
     value : float
-        Log density at the end; -inf where there was none on the way.
+        Log density at the end; -inf if no point of the climb was in the support.
     cost : int
-        Evaluations of the density.
+        Number of evaluations of the density.
     """
 
     start: Array
@@ -56,23 +56,23 @@ class Scout:
 
 
 def number(density: Density) -> int:
-    """How many scouts a density can afford."""
+    """The number of scouts for a density, by the cost of its evaluation."""
     return int(np.clip(_NUMBERS // max(density.n_numbers, 1), _LEAST, _MOST))
 
 
 def scattered(density: Density, rng: np.random.Generator, n: int, at: Array) -> list[Array]:
-    """Points from all over the prior, shape (n_dim,) each; ever farther from ``at`` where it cannot be drawn from."""
+    """Draws from the prior, shape (n_dim,) each; if there are none, points at growing distances from ``at``."""
     drawn = prior_points(density, int(rng.integers(2**31)), n)
     wider = [at + 2.0 ** (k % 5) * rng.standard_normal(at.size) for k in range(n - len(drawn))]
     return [*drawn, *wider]
 
 
 class _Enough(Exception):
-    """A climb is as high as it has to be."""
+    """Raised when a climb has reached the required log density."""
 
 
 def climb(target: Target, start: Array, most: int, enough: float = np.inf) -> Scout:
-    """Towards a mode by L-BFGS: ends there, after about ``most`` evaluations, or at a log density of ``enough``."""
+    """Climb towards a mode by L-BFGS, until it is reached, for about ``most`` evaluations, or up to ``enough``."""
     best, cost = Scout(start, start, -np.inf, 0), 0
 
     def falling(point: Array) -> tuple[float, Array]:
@@ -91,7 +91,7 @@ def climb(target: Target, start: Array, most: int, enough: float = np.inf) -> Sc
 
 
 def scouts(target: Target, rng: np.random.Generator, at: Array) -> list[Scout]:
-    """Where climbs from all over the prior ended, the highest first; each mode once."""
+    """The climbs from all over the prior, highest end first, with each mode once."""
     short = [climb(target, point, _SHORT) for point in scattered(target.density, rng, number(target.density), at)]
     short = sorted((scout for scout in short if scout.value > -np.inf), key=lambda scout: -scout.value)
     further = []
@@ -104,7 +104,7 @@ def scouts(target: Target, rng: np.random.Generator, at: Array) -> list[Scout]:
 
 
 def distinct(scouts: list[Scout]) -> list[Scout]:
-    """Those that did not end where one before them did."""
+    """The scouts that did not end where an earlier one did."""
     kept: list[Scout] = []
     for scout in scouts:
         if not any(_same(scout, other) for other in kept):
@@ -129,16 +129,16 @@ def starts(
 ) -> list[Array]:
     """Starting points of searches: one half around the centres of the priors, the other from all over the priors.
 
-    Those around the centres are jittered by U(-jitter, jitter), unconstrained. The others are the best of many draws
-    from the prior, one for each mode that they led to, so they can be fewer. Where starting values are given, or one
-    start is asked for, all are around them.
+    Points around the centres are jittered by U(-jitter, jitter) on the unconstrained scale. The others are the best of
+    many draws from the prior, one per mode that they lead to, so they can be fewer. With given starting values, or a
+    single start, all points are around the starting values or the centre.
 
     Parameters
     ----------
     climbed
-        Whether the second half are where scouts ended, or where they began.
+        Whether the second half are the end points of scouts, or their starts.
     more
-        So many modes that scouts find are starts on top of ``n`` that are around the centres or values given.
+        Number of modes found by scouts that are added to ``n`` starts around the centres or the given values.
     """
     at = middle(target.density, initvals)
     around = [near(target.density, at, rng, jitter) for _ in range(n)]

@@ -1,8 +1,8 @@
-"""Where searches and chains begin: points at which the log density and its gradient are finite.
+"""Starting points of searches and chains: points at which the log density and its gradient are finite.
 
-Usually that is everywhere around the centres of the priors. Under vague priors, or where data bound a parameter, it
-need not be: then draws from the priors are tried, such draws shrunk towards the centre, and points ever farther from
-it; from the best of those that are found a search climbs towards the mode.
+Usually all points around the centres of the priors are valid. Under vague priors, or if data bound a parameter, they
+may not be. Then draws from the priors, draws shrunk towards the centre, and points at growing distances from it are
+tried, and a search climbs from the best valid one towards the mode.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from bayeslab.posterior.evaluation import expand
 
 __all__ = ["height", "middle", "near", "prior_function", "prior_points"]
 
-# Points around the centre; draws from the priors; how often these are halved; points at each distance.
+# Number of points around the centre, of prior draws, of halvings of these, and of points at each distance.
 _AROUND, _DRAWS, _HALVINGS, _FARTHER = 20, 50, 8, 30
-# Steps that a search climbs from a start far from the mode.
+# Number of steps of the climb from a start far from the mode.
 _CLIMB = 200
 
 
@@ -37,7 +37,7 @@ def height(density: Callable[[np.ndarray], tuple[float, np.ndarray]], point: np.
 
 
 def near(density: Density, point: np.ndarray, rng: np.random.Generator, jitter: float = 1.0) -> np.ndarray:
-    """A point jittered by U(-jitter, jitter), by less where that leaves the support."""
+    """A point jittered by U(-jitter, jitter), or by less if that leaves the support."""
     step = rng.uniform(-jitter, jitter, point.size)
     for _ in range(_HALVINGS):
         if height(density, point + step) > -np.inf:
@@ -52,7 +52,7 @@ def middle(density: Density, initvals: Mapping[str, Any] | None = None) -> np.nd
     Parameters
     ----------
     initvals
-        Starting values by node name; the others are the centres of the priors.
+        Starting values by node name; other nodes start at the centres of their priors.
 
     Returns
     -------
@@ -61,9 +61,9 @@ def middle(density: Density, initvals: Mapping[str, Any] | None = None) -> np.nd
     Raises
     ------
     OptionError
-        A name in ``initvals`` is no parameter.
+        A name in ``initvals`` is not a parameter.
     ModelError
-        No start was found; the message has the node that excludes them, its value, and what to do.
+        No start was found; the message has the node that excludes all starts, its value, and what to do.
     """
     known = [v.name for v in density.model.free_RVs]
     for name in initvals or {}:
@@ -93,7 +93,7 @@ def _stages(density: Density, usual: np.ndarray, rng: np.random.Generator) -> It
 
 
 def prior_points(density: Density, seed: int, n: int) -> list[np.ndarray]:
-    """At most ``n`` finite draws from the prior, unconstrained; none where it cannot be drawn from, such as Flat."""
+    """At most ``n`` finite draws from the prior, unconstrained; none if it cannot be drawn from, such as Flat."""
     try:
         function = prior_function(density, seed)
         points = [_flat(function()) for _ in range(n)]
@@ -107,7 +107,7 @@ def _flat(values: Any) -> np.ndarray:
 
 
 def _climbed(density: Density, point: np.ndarray) -> np.ndarray:
-    """Towards the mode: a start far out in a tail may be too steep for any step."""
+    """A few steps towards the mode, because a start far out in a tail may be too steep for a sampler."""
     end = search(Target(density).falling, point, {"maxiter": _CLIMB, "maxfun": 4 * _CLIMB})
     return end.point if height(density, end.point) >= height(density, point) else point
 
@@ -119,7 +119,7 @@ def prior_function(density: Density, seed: int) -> Any:
     from pymc.pytensorf import compile as compile_pymc
 
     model = density.model
-    # All from the prior: starting values set for NUTS would make every point the same.
+    # All values are drawn from the prior: with the starting values set for NUTS every point would be the same.
     drawn = make_initial_point_expression(
         free_rvs=model.free_RVs,
         rvs_to_transforms=model.rvs_to_transforms,
@@ -138,7 +138,7 @@ def prior_function(density: Density, seed: int) -> Any:
 
 
 def _reason(density: Density, point: np.ndarray, tried: int) -> str:
-    """Which node excludes every start, at what value of its own and of its parents."""
+    """The message about the node that excludes every start, with its value and those of its parents."""
     from pymc.logprob.utils import ParameterValueError
 
     model = density.model
@@ -188,7 +188,7 @@ def _value_of(model: Any, values: Mapping[str, np.ndarray], rv: Any, at: tuple[i
 
 
 def _parents(model: Any, values: Mapping[str, np.ndarray], rv: Any) -> str:
-    """The first few single parameters it depends on, with their values at the centre."""
+    """The first few scalar parameters that a node depends on, with their values at the centre, as text."""
     from pytensor.graph.traversal import ancestors
 
     above = set(ancestors([rv]))

@@ -1,4 +1,4 @@
-"""Chains whose state is arrays, side by side in threads: kept as they go, stopped by Ctrl-C, gone on with exactly."""
+"""Chains whose state is arrays, run in parallel threads: stored regularly, stopped by Ctrl-C, and resumed exactly."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from bayeslab.progress import ChainState
 
 __all__ = ["stepped"]
 
-# A chain looks up so often whether it should stop, and is kept so often, in seconds.
+# Seconds between checks whether a chain should stop, and between saves of a chain.
 LOOK, _KEEP = 0.25, 20.0
 
 
 def stepped(job: Job, sampler: Chains[Any], *, cores: int | None) -> tuple[dict[int, Arrays], bool]:
     """The states of all chains, and whether all of them are finished.
 
-    What a run folder holds of a chain is gone on with. A chain depends on the run's seed and its number only.
+    A chain stored in the run folder is resumed. A chain depends only on the run's seed and its number.
     """
     options: Any = job.options
     total = options.draws + options.tune
     seeds = np.random.default_rng(job.seed).spawn(options.chains)
-    # On Ctrl-C what is here is the answer.
+    # On Ctrl-C the draws so far are the result.
     chains: dict[int, Arrays] = {k: job.store.read(k) for k in job.store.finished() if k < options.chains}
     shown = [_Shown(total, options.tune) for _ in range(options.chains)]
     for k, state in chains.items():
@@ -71,7 +71,7 @@ def stepped(job: Job, sampler: Chains[Any], *, cores: int | None) -> tuple[dict[
 
 
 def _watched(job: Job, futures: list[Future[None]]) -> None:
-    """Wait for all, showing how far they are; what went wrong in one is raised."""
+    """Wait for all chains, show their progress, and raise the first error of a chain."""
     left = set(futures)
     while left:
         done, left = wait(left, timeout=0.1)

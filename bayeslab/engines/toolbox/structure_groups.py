@@ -1,4 +1,4 @@
-"""Drawn structures as ArviZ's groups: edges by name, and parent sets once each instead of in every draw."""
+"""Drawn structures as ArviZ's groups: edges by name, and each parent set stored once instead of in every draw."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_CELLS", "edges_of", "members_of_sets", "structure_groups"]
 
-# With more indicators of edges than this they are made of `parents` where they are needed.
+# With more edge indicators than this, they are computed from `parents` when needed.
 MOST_CELLS = 200_000_000
 
 
@@ -36,18 +36,18 @@ def structure_groups(
     table
         The score table that was sampled from.
     draws : ndarray of int, shape (chain, draw, n)
-        The number of the parent set of each variable in the table.
+        Index of each variable's parent set in the table.
     scores : ndarray, shape (chain, draw), optional
-        Scores of the drawn DAGs; computed if left out.
+        Scores of the drawn DAGs; None: computed.
     prior
-        ``dags`` or ``orders``: what the draws are draws of (``PRIOR`` of the chain).
+        Whether the chain samples ``dags`` or ``orders`` (its ``PRIOR``).
     attrs
-        Attributes of all groups: provenance, and ``score_options``, those of the score by name.
+        Attributes of all groups: provenance, and ``score_options``, the options of the score by name.
     stats
-        Attributes of ``sample_stats``: sampler, temperatures, steps a draw, tuning, seconds. Mappings here and in
-        ``attrs``, such as ``{"acceptance": {"edge": 0.2}}``, become one attribute a number: ``acceptance_edge``.
+        Attributes of ``sample_stats``: sampler, temperatures, steps per draw, warm-up, seconds. Mappings here and in
+        ``attrs``, such as ``{"acceptance": {"edge": 0.2}}``, become one attribute per number: ``acceptance_edge``.
     chains
-        Numbers of the chains; 0, 1, ... if left out.
+        Numbers of the chains; default: 0, 1, ...
     """
     import xarray as xr
 
@@ -86,12 +86,12 @@ def structure_groups(
 
 
 def members_of_sets(table: ScoreTable, numbers: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Which variables are in some parent sets of a table, shape (n_numbers, n)."""
+    """Members of the given parent sets of a table, as a mask of shape (n_numbers, n)."""
     return _bits(table.sets[numbers], table.n)
 
 
 def edges_of(member: NDArray[np.bool_], parents: NDArray[np.integer]) -> NDArray[np.int8]:
-    """Indicators of edges, shape (..., source, target), of drawn parent sets, shape (..., target)."""
+    """Edge indicators, shape (..., source, target), from drawn parent sets, shape (..., target)."""
     return np.ascontiguousarray(np.swapaxes(member.astype(np.int8)[parents], -1, -2))
 
 
@@ -101,7 +101,7 @@ def _bits(sets: NDArray[np.uint64], n: int) -> NDArray[np.bool_]:
 
 
 def _possible(table: ScoreTable) -> NDArray[np.bool_]:
-    """At [source, target] whether some parent set in the table makes the edge; others are ruled out beforehand."""
+    """A mask [source, target] of the possible edges: those in some parent set of the table."""
     out = np.zeros((table.n, table.n), dtype=bool)
     for v in range(table.n):
         sets = table.sets[table.pointer[v] : table.pointer[v + 1]]
@@ -110,7 +110,7 @@ def _possible(table: ScoreTable) -> NDArray[np.bool_]:
 
 
 def _flat(stats: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes that files can hold: plain numbers, words and lists."""
+    """Attributes in a form that files can store: plain numbers, words and lists."""
     out: dict[str, Any] = {}
     for name, value in stats.items():
         if isinstance(value, Mapping):

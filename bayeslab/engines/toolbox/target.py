@@ -1,4 +1,4 @@
-"""The log density as engines evaluate it: many points at once, for searches as minus it."""
+"""The log density as engines evaluate it: at many points at once, and negated for searches."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from bayeslab.posterior.density import Density
 __all__ = ["WALL", "Array", "Target"]
 
 Array = NDArray[np.float64]
-# What a search sees where there is no density.
+# The value for a search outside the support.
 WALL = 1e300
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The log density, made to be called very often.
+    """The log density, optimised for very many calls.
 
-    Calling ``Density`` spends most of its time on preparing addresses; here they are prepared once.
+    Most of the time of a call of ``Density`` is spent on preparing addresses; here they are prepared once.
     """
 
     density: Density
@@ -43,7 +43,7 @@ class Target:
     def many(self, points: Array) -> tuple[Array, Array]:
         """Values (n,) and gradients (n, n_dim) at points (n, n_dim).
 
-        Where there is no density the value is -inf; where there is no gradient it is NaN.
+        Outside the support the value is -inf; an undefined gradient is NaN.
         """
         points = np.ascontiguousarray(points, dtype=np.float64)
         n, d = points.shape
@@ -60,7 +60,7 @@ class Target:
         return float(values[0]), gradients[0]
 
     def falling(self, point: Array) -> tuple[float, Array]:
-        """Minus the log density and its gradient; a wall where there is none, for a minimiser."""
+        """Minus the log density and its gradient, for a minimiser; a very large value outside the support."""
         value, gradient = self.one(point)
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
             return WALL, np.zeros_like(point)

@@ -1,9 +1,9 @@
-"""A density in coordinates where it is about standard normal, so that NUTS has little to tune.
+"""A density in coordinates in which it is approximately standard normal, so that NUTS needs little warm-up.
 
-With x = mode + L z and L L' the inverse of the curvature at the mode, a posterior that is about normal has in z neither
-scales nor correlations left. A linear change of variables is a choice of the mass matrix [1]_: draws are of the same
-posterior. What it buys is few steps a draw where parameters are correlated (NUTS itself learns scales only), and few
-tuning draws.
+With x = mode + L z and L L' the inverse of the curvature at the mode, an approximately normal posterior has neither
+scales nor correlations in z. A linear change of variables is equivalent to a mass matrix [1]_, so the draws are from
+the same posterior. The benefit is few steps per draw for correlated parameters (NUTS itself learns scales only), and
+few warm-up draws.
 
 References
 ----------
@@ -29,14 +29,14 @@ from bayeslab.results.psis import pareto_smoothed
 
 __all__ = ["SEARCHES", "Whitened", "whitened"]
 
-# Searches that must end at the same height, and evaluations that each may take.
+# Number of searches that must end at the same height, and evaluations per search.
 SEARCHES = 4
 _MOST = 1_000
-# Draws around the mode for each parameter, degrees of freedom of their tails, and the share that they must be worth.
+# Draws around the mode per parameter, degrees of freedom of their t distribution, and minimum share of effective draws.
 _DRAWS, _DEGREES, _LEAST_WORTH = 50, 5.0, 0.1
-# Draws for each parameter that the curvature at the mode counts for.
+# Weight of the curvature at the mode, in draws per parameter.
 _PRIOR = 5.0
-# The smallest eigenvalue of a curvature, scaled to a unit diagonal, that counts as a curvature.
+# Smallest eigenvalue of a curvature, scaled to a unit diagonal, that counts as positive.
 _FLAT = 1e-8
 
 
@@ -47,10 +47,10 @@ class Whitened:
     Parameters
     ----------
     density : Density
-        Of x.
+        The density of x.
     centre : ndarray (n_dim,)
     scale : ndarray (n_dim, n_dim)
-        Not singular.
+        A non-singular matrix.
     """
 
     density: Density
@@ -62,13 +62,13 @@ class Whitened:
         return self.density.n_dim
 
     def __call__(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log density of x (its constant is not changed) and its gradient with respect to z."""
+        """Log density of x (without the constant Jacobian) and its gradient with respect to z."""
         value, gradient = self.density(self.centre + self.scale @ z)
         return value, self.scale.T @ gradient
 
     @cached_property
     def callback(self) -> Any:
-        """As :attr:`Density.callback`."""
+        """The C callback of the log density, as :attr:`Density.callback`."""
         return _compiled(_DENSITY, "whitened_density", "int64(uint64, double*, double*, double*, voidptr)")
 
     @cached_property
@@ -85,10 +85,10 @@ class Whitened:
 
 
 def whitened(density: Density, rng: np.random.Generator, initvals: Mapping[str, Any] | None = None) -> Whitened | str:
-    """The density in the coordinates of its mode's curvature, or why there are none.
+    """The density in coordinates whitened by the curvature at its mode, or the reason why that is not possible.
 
-    Searches from several starts have to end at one mode, the density has to bend downwards there in every direction,
-    and one standard deviation away it has to fall about as a normal density does.
+    Searches from several starts must end at the same mode, the curvature there must be negative definite, and at a
+    distance of one standard deviation the density must fall approximately as a normal density does.
     """
     target = Target(density)
     try:
@@ -118,7 +118,7 @@ def _refined(rough: Whitened, target: Target, rng: np.random.Generator) -> White
     """Better coordinates, from importance-weighted draws around the mode and the gradients there."""
     n = rough.n_dim
     many = _DRAWS * n
-    # Student's t, whose tails are heavier than a posterior's.
+    # Student's t, whose tails are heavier than those of a posterior.
     z = rng.standard_normal((many, n)) / np.sqrt(rng.chisquare(_DEGREES, (many, 1)) / _DEGREES)
     heights, slopes = target.many(rough.centre + z @ rough.scale.T)
     slopes = slopes @ rough.scale
@@ -131,7 +131,7 @@ def _refined(rough: Whitened, target: Target, rng: np.random.Generator) -> White
     weighted = weights > 0
     weights, z, slopes = weights[weighted], z[weighted], slopes[weighted]
     mean = weights @ z
-    # As if there were some more draws from the normal distribution of the curvature.
+    # The curvature enters like additional draws from its normal distribution.
     share = worth / (worth + _PRIOR * n)
     spread = share * ((weights * (z - mean).T) @ (z - mean)) + (1 - share) * np.eye(n)
     steep = share * ((weights * slopes.T) @ slopes) + (1 - share) * np.eye(n)
@@ -154,7 +154,7 @@ def geometric_mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _silent(text: str) -> None:
-    """Searches are not told of one by one."""
+    """A note callback that ignores the progress of single searches."""
 
 
 def _apart(optima: list[Optimum]) -> str:
@@ -198,7 +198,7 @@ def whitened_point(dim, expanded, z_, x_, arguments_):
 
 
 def _compiled(source: str, name: str, signature: str) -> Any:
-    """A C callback from its text, found in the cache of PyTensor's functions."""
+    """A C callback compiled from source, or loaded from the cache of PyTensor's functions."""
     import numba
     from numba import types
     from pytensor.link.numba.cache import compile_numba_function_src
