@@ -1,1 +1,1 @@
-"""A posterior as engines and results see it: its log density, its draws as groups of arrays, drawing forward."""
+"""Posteriors as engines and results see them: log density, draws as groups of arrays, forward sampling."""

@@ -1,4 +1,4 @@
-"""What engines that need no graph are given by a family, and what they get back."""
+"""Plans of families for engines that need no graph, and the results of these plans."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ __all__ = [
 class Answer(Protocol):
     """A posterior in closed form or by quadrature.
 
-    ``dims`` names what is drawn; means, sds and quantiles may be of some of these only. An answer may
-    have a method ``groups()`` with more than a posterior: {group: {name: (dims, array)}}.
+    ``dims`` has the names of the drawn quantities; means, sds and quantiles may exist for some of them only. An answer
+    may have a method ``groups()`` for further groups: {group: {name: (dims, array)}}.
 
     Attributes
     ----------
     dims : mapping of str to tuple of str
-        Dimensions of each quantity that is drawn; moments and quantiles may be of fewer.
+        Dimensions of each drawn quantity; moments and quantiles may exist for fewer.
     labels : mapping of str to ndarray
-        Labels of dimensions that the data do not know.
+        Labels of dimensions that are not in the data.
     log_evidence : float
-        Log density of the data; NaN where a prior is improper.
+        Log density of the data; NaN if a prior is improper.
     """
 
     @property
@@ -69,18 +69,18 @@ class Answer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A model that can be solved exactly.
+    """The plan for a model that can be solved exactly.
 
     Attributes
     ----------
     how : str
         One line: which closed form applies.
     solve : callable
-        Does the work.
+        Computes the answer.
     empirical : callable or None
-        The same with the scales at the maximum of the marginal likelihood, where there are scales.
+        Computes the answer with scales at the maximum of the marginal likelihood, if there are scales.
     dims, labels : mapping
-        Of the answer, where they are known before it is solved: they say how large a draw is.
+        Those of the answer, if they are known before it is computed; they give the size of a draw.
     """
 
     how: str
@@ -92,19 +92,20 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PointEstimate:
-    """Parameters at the highest point of their density, found without a graph.
+    """A mode of the parameters' density, found without a graph.
 
     Attributes
     ----------
     values : mapping of str to ndarray
         Every parameter of the graph, on its natural scale.
     log_density : float
-        Of parameters and data, without the Jacobian of any transform; or of the data alone.
+        Joint log density of parameters and data without Jacobians of transforms, or log likelihood alone.
     converged : bool
     slope : float
-        The largest element of the gradient, by the logarithm of what is positive and in widths of all other priors.
+        The largest element of the gradient, with respect to logarithms of positive parameters and with the others in
+        units of their priors' widths.
     agree : bool
-        Whether all starting points led there.
+        Whether all starts led to this mode.
     """
 
     values: Mapping[str, np.ndarray]
@@ -126,7 +127,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What a family's own searches found, and what the user should know about them."""
+    """The results of a family's own searches, with notes for the user."""
 
     searches: Restarts
     notes: tuple[Note, ...] = ()
@@ -143,7 +144,7 @@ class GibbsDraws:
     stats : mapping of str to ndarray
         Statistics of the sampler, (chain, draw) each; ``lp`` is a log density.
     groups : mapping
-        More than a posterior: {group: {name: (dims, array)}}.
+        Further groups: {group: {name: (dims, array)}}.
     notes : tuple of Note
     """
 
@@ -155,14 +156,14 @@ class GibbsDraws:
 
 @dataclass(frozen=True, slots=True)
 class GibbsPlan:
-    """A model whose posterior can be drawn from by Gibbs steps.
+    """The plan for Gibbs sampling.
 
     Attributes
     ----------
     how : str
-        One line: what is drawn in turns.
+        One line: the blocks that are drawn in turn.
     chains : Chains
-        How the chains run, and the draws that their states hold.
+        The sampler of the chains, and the draws in their states.
     dims : mapping of str to tuple of str
         Dimensions of each quantity.
     labels : mapping of str to ndarray
@@ -177,43 +178,42 @@ class GibbsPlan:
 
 @dataclass(frozen=True, slots=True)
 class EMPlan:
-    """A model whose parameters expectation maximisation can find.
+    """The plan for expectation maximisation.
 
     Attributes
     ----------
     how : str
-        One line: what is summed out, and how.
+        One line: the variables that are summed out, and the method.
     problem : callable
-        Makes the problem: with the model's priors (True; raises ModelError where a prior has no mode), or without.
+        Maps a flag to the problem, with the model's priors (True; raises ModelError if a prior has no mode) or without.
     start : callable
-        Random parameters of the problem, from a generator.
+        Maps a generator to random parameters of the problem.
     values : callable
-        Quantities by their names in the posterior, from parameters of the problem.
+        Maps parameters of the problem to quantities by their names in the posterior.
     dims : mapping of str to tuple of str
         Dimensions of each quantity.
     labels : mapping of str to ndarray
         Labels of dimensions that the data do not know.
     bounds : mapping of str to (float, float)
-        Where a quantity cannot go beyond: estimates there are reported. (0, 1) for probabilities; where there is
-        no upper one, estimates up to the lower.
+        Bounds of quantities, such as (0, 1) for probabilities; estimates at a bound are reported. Without an upper
+        bound, only the lower one counts.
     placed : callable
-        Parameters of the problem with some quantities, by their names in the posterior, put in their place; raises
-        OptionError where they cannot be.
+        Maps parameters of the problem and values by posterior name to the parameters with these values; raises
+        OptionError if that is not possible.
     kinds : mapping of str to str
-        What values quantities can have: simplex (along the last axis), unit, positive or matrix; others are real.
+        Supports of quantities: simplex (along the last axis), unit, positive or matrix; others are real.
     exchangeable : str
-        Whose states have arbitrary names, if any have.
+        Name of the variable with exchangeable states, if there is one.
     search : callable or None
-        Searches of the family's own, from whether to use the priors, the number of restarts, a generator, a callable
-        for progress and options of :func:`bayeslab.latents.expectation_maximisation.maximise`; and ``begin``, a
+        The family's own search. Its arguments are whether to use the priors, the number of restarts, a generator, a
+        progress callable, options of :func:`bayeslab.latents.expectation_maximisation.maximise`, and ``begin``, a
         callable that puts given values into a random start, or None.
     unbounded : callable or None
-        Whether parameters are where the likelihood has no bound.
+        Whether the likelihood is unbounded at the parameters.
     vanishing : callable or None
-        By name, how many spreads of the parameters the likelihood would rather have at zero, which a search approaches
-        without end.
+        By name, the number of scale parameters that the likelihood drives to zero, which a search never reaches.
     at_limits : callable or None
-        By name, how many positive parameters are where the problem is level towards zero or infinity.
+        By name, the number of positive parameters in a region where the objective is flat towards zero or infinity.
     """
 
     how: str
@@ -234,7 +234,7 @@ class EMPlan:
 
 @dataclass(frozen=True, eq=False)
 class VariationalEnd:
-    """Where one search for the nearest factorised posterior ended.
+    """The end of one search for the closest factorised posterior.
 
     Attributes
     ----------
@@ -242,9 +242,9 @@ class VariationalEnd:
         The evidence lower bound after each iteration.
     converged : bool
     draw : callable
-        Independent draws from the approximation by name, (n, ...), from a generator and n.
+        Maps a generator and n to independent draws from the approximation by name, shape (n, ...).
     log_ratios : callable or None
-        log p(data, θ) - log q(θ) at n draws of q, from a generator and n; what is hidden is summed out of p.
+        Maps a generator and n to log p(data, θ) - log q(θ) at n draws of q, with latent variables summed out of p.
     groups : mapping
         More than a posterior: {group: {name: (dims, array)}}.
     notes : tuple of Note
@@ -259,29 +259,29 @@ class VariationalEnd:
 
     @property
     def elbo(self) -> float:
-        """The bound in the end."""
+        """The final bound."""
         return float(self.trace[-1])
 
 
 @dataclass(frozen=True, slots=True)
 class VariationalPlan:
-    """A model whose posterior a product of conjugate factors can approximate, by coordinate ascent.
+    """The plan for a product of conjugate factors, found by coordinate ascent.
 
     Attributes
     ----------
     how : str
-        One line: which factors.
+        One line: the factors.
     search : callable
-        One search, from a generator, the tolerance in units of the bound, the most iterations, and a callable that is
-        told each iteration's number and bound.
+        Runs one search, given a generator, the tolerance in units of the bound, the maximum number of iterations, and a
+        callable that receives each iteration's number and bound.
     dims : mapping of str to tuple of str
         Dimensions of each quantity.
     labels : mapping of str to ndarray
         Labels of dimensions that the data do not know.
     log_copies : float
-        Log of the number of equal modes, of which the approximation covers one: log K! of K exchangeable components.
+        Log of the number of equal modes, of which the approximation covers one: log K! for K exchangeable components.
     otherwise : str
-        What to do where the approximation is bad.
+        Advice for a bad approximation.
     """
 
     how: str

@@ -1,4 +1,4 @@
-"""What values parameters can have, and any real numbers in their place: one table for every search.
+"""Supports of parameters and their unconstrained coordinates: one table for every search.
 
 ========  =====================================================================================
 kind      values, and their coordinates
@@ -23,14 +23,14 @@ from bayeslab.distributions.emissions import dof_from_real, dof_to_real
 
 __all__ = ["BIJECTORS", "Bijector"]
 
-# Logarithms of what is less are no numbers, and exponentials of what is more are infinite.
+# Limits within which logarithms and exponentials are finite.
 _TINY, _FAR, _FAR_DIAGONAL = 1e-300, 690.0, 300.0
-# What is added to -700 is lost again in the exponential: zeros of a pattern stay zeros.
+# Small increments of -700 vanish in the exponential, so that structural zeros stay zero.
 _NOTHING = 1e-290
 
 
 class Bijector(NamedTuple):
-    """Two maps that undo each other.
+    """A map to unconstrained coordinates and its inverse.
 
     Attributes
     ----------

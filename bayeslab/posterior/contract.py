@@ -1,8 +1,8 @@
 """The contract of every family: a model on its data, as engines and results see it.
 
-A family compiles a declaration and its data to a :class:`Posterior` of its own. Engines, results, the command line and
-pictures call its methods and ask for nothing else: what every family has is abstract, what only some have has a default
-that says what its absence means.
+A family compiles a declaration and its data to its subclass of :class:`Posterior`. Engines, results, the command line
+and plots use only its methods. Methods that every family must have are abstract; optional methods have a default, whose
+docstring says what the default means.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ __all__ = [
 type Draws = Mapping[str, np.ndarray]
 # Arrays by name, each with the names of its dimensions after that of the draws.
 type Named = dict[str, tuple[tuple[str, ...], np.ndarray]]
-# What a warning of the verdict says: the check, where, a number or None, the message, and advice.
+# The content of a warning in the verdict: check, place, number or None, message, and advice.
 type DataFinding = tuple[str, str, float | None, str, str]
 # A choice made before the fit: a line for the verdict, scores by name with their dimensions, labels of the dimensions.
 type Choice = tuple[str, Mapping[str, tuple[tuple[str, ...], np.ndarray]], Mapping[str, np.ndarray]]
-# Names of quantities that are not judged, others that are, and notes for the verdict.
+# Names of quantities without convergence checks, quantities with checks instead, and notes for the verdict.
 type LabelInvariant = tuple[set[str], dict[str, np.ndarray], tuple[Note, ...]]
 type Purpose = Literal["fit", "predict", "simulate"]
-# What results have a view of: clusters of rows, states over time, a function, and so on; "" for none.
+# The view that results have of latent variables: clusters of rows, states over time, a function, ...; "" for none.
 type View = Literal["", "clusters", "states", "function", "features", "topics", "learner"]
 
 
 class Eliminated(Protocol):
-    """How what is summed out of a graph comes back, from the tables at each draw of the parameters."""
+    """Recovery of the variables that are summed out of a graph, from tables at each draw of the parameters."""
 
     @property
     def tables(self) -> Any:
@@ -64,15 +64,15 @@ class Eliminated(Protocol):
 
     @property
     def observed(self) -> dict[str, tuple[str, ...]]:
-        """Observed nodes whose likelihood the sum holds, each with its dimensions."""
+        """Observed nodes whose likelihood is part of the sum, each with its dimensions."""
         ...
 
     def check_terms(self) -> None:
-        """Raise an error where observations have no terms of their own."""
+        """Raise an error if observations have no separate likelihood terms."""
         ...
 
     def drawn(self, tables: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Joint draws of what is summed out, by name."""
+        """Joint draws of the variables that are summed out, by name."""
         ...
 
     def terms(self, tables: np.ndarray) -> dict[str, np.ndarray]:
@@ -80,12 +80,12 @@ class Eliminated(Protocol):
         ...
 
     def expected(self, tables: np.ndarray) -> dict[str, np.ndarray]:
-        """Means of the standard normals that linear states and functions are made of, by name."""
+        """Means of the standard normal variables behind linear states and functions, by name."""
         ...
 
 
 class ComponentShapes(Protocol):
-    """What components look like: over one column as densities, over two normal ones as ellipses."""
+    """Shapes of components for plots: densities over one column, ellipses over two normal columns."""
 
     @property
     def columns(self) -> Sequence[str]: ...
@@ -102,8 +102,8 @@ class ComponentShapes(Protocol):
 class Posterior(ABC):
     """A model on its data.
 
-    Making one is cheap. What a family works out about the data is a cached property of its subclass, so that it is
-    worked out once and belongs to this model and these data.
+    Construction is cheap. Quantities that a family computes from the data are cached properties of its subclass, so
+    that they are computed once and belong to this model and these data.
 
     Parameters
     ----------
@@ -111,10 +111,10 @@ class Posterior(ABC):
     data : Data
         The data bound to the model.
     origin : Posterior or None
-        The posterior of the data of the fit, where ``data`` are other rows; None: it is made where it is needed.
+        The posterior for the data of the fit, if ``data`` are other rows; None: it is created when needed.
     """
 
-    # What results show of what is hidden.
+    # The view that results have of the latent variables.
     view: ClassVar[View] = ""
     # Whether ``predictive`` and ``log_likelihoods`` work on arrays, at least for some models of the family.
     on_arrays: ClassVar[bool] = False
@@ -124,7 +124,7 @@ class Posterior(ABC):
         self._origin = origin
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what was worked out: it is worked out again."""
+        """The state without cached properties, which are computed again."""
         return {"model": self.model, "data": self.data, "_origin": self._origin}
 
     def __repr__(self) -> str:
@@ -132,17 +132,17 @@ class Posterior(ABC):
 
     @property
     def spec(self) -> Family:
-        """What the model file says of the family."""
+        """The family's section of the model file."""
         return self.model.model
 
     @property
     def family(self) -> str:
-        """The family's word, for messages."""
+        """The family's name, for messages."""
         return self.model.model.family
 
     @property
     def origin(self) -> Self | None:
-        """The posterior of the data that scales, levels and priors come from; None: these data are that themselves."""
+        """The posterior for the data that set scales, levels and priors; None: these data are the data of the fit."""
         if self.data.origin is None:
             return None
         if self._origin is None or self._origin.data is not self.data.origin:
@@ -151,11 +151,11 @@ class Posterior(ABC):
 
     @property
     def fitted(self) -> Self:
-        """The posterior of the data of the fit: this one, unless its data are rows to predict."""
+        """The posterior for the data of the fit: this one, unless its data are rows to predict."""
         return self if self.data.fitted or self.origin is None else self.origin
 
     def on(self, data: Data) -> Self:
-        """The posterior of other data under the same model; this one if they are the same."""
+        """The posterior of the same model for other data; this one if the data are the same."""
         if data is self.data:
             return self
         if self._origin is not None and data is self._origin.data:
@@ -171,20 +171,21 @@ class Posterior(ABC):
         Parameters
         ----------
         purpose
-            ``fit``: observed nodes hold their data, and what is discrete and hidden is summed out. ``predict``: the
-            ``targets`` are random, given everything else. ``simulate``: every random node is random.
+            ``fit``: observed nodes hold their data, and latent discrete variables are summed out. ``predict``: the
+            ``targets`` are random, given everything else. ``simulate``: every random node is random, observed or not.
         """
 
     @abstractmethod
     def network(self) -> nx.DiGraph:
-        """The model's nodes and edges, for drawing.
+        """The model's nodes and edges, for plots.
 
         Nodes have the attributes ``kind``, ``text``, ``dims``, and ``inner`` if they are summed out and not recovered.
-        The graph has the lengths of dimensions, ``dims``, and maybe ``unordered``, the nodes that have no order.
+        The graph has the attribute ``dims``, the lengths of dimensions, and optionally ``unordered``, the nodes whose
+        states have no order.
         """
 
     def graph_without_start(self) -> pymc.Model:
-        """The graph to fit without what is computed for the start of chains alone; by default there is nothing such."""
+        """The graph to fit, without nodes that only serve the start of chains; default: there are none."""
         return self.graph()
 
     def outcomes(self) -> tuple[str, ...]:
@@ -194,8 +195,8 @@ class Posterior(ABC):
     def observed(self) -> tuple[str, ...]:
         """Names of the columns or nodes through which data enter the density.
 
-        Default: the outcomes that have a cell that is not missing. An outcome that is no column, such as the logarithm
-        of one, counts too.
+        Default: the outcomes with at least one observed cell. An outcome that is not a column, such as the logarithm of
+        one, counts too.
         """
         columns = self.data.names()
         if not columns:
@@ -203,42 +204,42 @@ class Posterior(ABC):
         return tuple(n for n in self.outcomes() if n not in columns or self.data.present(n))
 
     def bound_data(self) -> Data:
-        """The data as the graph has them, checked against the model; default: as they are, without a check."""
+        """The data as the graph has them, checked against the model; default: the data unchanged and unchecked."""
         return self.data
 
     def draw_size(self) -> int | None:
-        """Numbers in one draw, found without the graph; default None: only the graph or the engine knows.
+        """Count of numbers in one draw, without building the graph; default None: only the graph or engine knows.
 
         Raises
         ------
         ModelError
-            Not even one draw fits into memory.
+            A single draw does not fit into memory.
         """
         return None
 
     def priors(self) -> dict[str, str]:
-        """The prior of each parameter in the model language; default: none is shown, since the file writes them."""
+        """The prior of each parameter in the model language; default: none, because the model file states them."""
         return {}
 
     def data_findings(self) -> Sequence[DataFinding]:
-        """What the user should know about the data: warnings of the verdict; default: nothing."""
+        """Findings about the data, as warnings of the verdict; default: none."""
         return ()
 
     def forecast(self) -> dict[str, str]:
-        """What is to be found out and what that costs, for ``bayeslab check``; default: nothing is said."""
+        """The unknowns of the model and the cost of inferring them, for ``bayeslab check``; default: none."""
         return {}
 
     def model_choice(self) -> Choice | None:
-        """What was chosen before the fit, such as a number of states; default None: nothing is chosen."""
+        """The choice made before the fit, such as a number of states; default None: no choice."""
         return None
 
-    # ------------------------------------------------------------------------------ what is summed out
+    # ------------------------------------------------------------------------------ variables that are summed out
 
     def summed_out(self) -> tuple[str, ...]:
         """Discrete nodes without data that are summed out and recovered.
 
-        Default: none. That is right where nothing is discrete, and where the family sums it out and does not recover it
-        draw by draw.
+        Default: none, for models without discrete nodes, and for families that sum them out without recovering them
+        for each draw.
         """
         return ()
 
@@ -247,7 +248,7 @@ class Posterior(ABC):
         return ()
 
     def integrated(self) -> dict[str, str]:
-        """Linear states and functions that are integrated out, each with the standard normals it is made of.
+        """Linear states and functions that are integrated out, each with the standard normal variables behind it.
 
         Default: none.
         """
@@ -259,79 +260,79 @@ class Posterior(ABC):
         return (*self.summed_out(), *self.imputed(), *self.integrated())
 
     def derived_nodes(self) -> tuple[str, ...]:
-        """Deterministic nodes that depend on what is summed out, which come back with it; default: none."""
+        """Deterministic nodes that depend on summed-out variables and are recovered with them; default: none."""
         return ()
 
     def functions(self) -> tuple[str, ...]:
-        """Names of the nodes that are functions with values in the posterior; default: none."""
+        """Names of the nodes that are functions whose values are in the posterior; default: none."""
         return ()
 
     def hidden_paths(self) -> tuple[str, ...]:
-        """Those nodes that are summed out that can be decoded at given parameters; default: none."""
+        """Summed-out nodes that can be decoded at given parameters; default: none."""
         return ()
 
     def elimination(self) -> tuple[pymc.Model, Eliminated] | None:
-        """The graph to fit and how what is summed out of it comes back; default None: nothing is, or PyMC-extras does.
+        """The graph to fit, and the recovery of its summed-out variables; default None: none, or left to pymc-extras.
 
-        A posterior with ``integrated`` or ``hidden_paths`` has one.
+        A posterior with ``integrated`` or ``hidden_paths`` must have one.
         """
         return None
 
     # ------------------------------------------------------------------------------ engines
 
     def preferred_engine(self) -> tuple[str, str] | None:
-        """The engine that ``auto`` takes, and why.
+        """The engine that ``auto`` chooses, and the reason.
 
-        Default None: exact where there is a closed form, else NUTS on the graph.
+        Default None: exact if there is a closed form, else NUTS on the graph.
         """
         return None
 
     @cached_property
     def exact_plan(self) -> Plan | str:
-        """How the posterior is had in closed form, or why not; default: no closed form is known for the family."""
+        """The plan for a posterior in closed form, or why there is none; default: none is known for the family."""
         return Reason(f"no closed form is known for the family {self.family}", code="other-family")
 
     @cached_property
     def em_plan(self) -> EMPlan | str:
-        """How expectation maximisation finds the parameters, or why not; default: not known for the family."""
+        """The plan for expectation maximisation, or why there is none; default: none is known for the family."""
         return Reason(f"expectation maximisation is not known for the family {self.family}", code="other-family")
 
     @cached_property
     def gibbs_plan(self) -> GibbsPlan | str:
-        """How Gibbs steps draw from the posterior, or why not; default: not known for the family."""
+        """The plan for Gibbs sampling, or why there is none; default: none is known for the family."""
         return Reason(f"Gibbs steps are not known for the family {self.family}", code="other-family")
 
     @cached_property
     def variational_plan(self) -> VariationalPlan | str:
-        """How coordinate ascent finds a product of factors, or why not; default: not known for the family."""
+        """The plan for mean-field coordinate ascent, or why there is none; default: none is known for the family."""
         text = f"coordinate ascent is not known for the family {self.family}; take advi, pathfinder or laplace"
         return Reason(text, code="other-family")
 
     def optimum(self, with_priors: bool, restarts: int, rng: np.random.Generator) -> PointEstimate | None:
-        """The mode of the posterior, or the maximum of the likelihood, without a graph; default None: by the graph."""
+        """The posterior mode, or the maximum of the likelihood, without a graph; default None: use the graph."""
         return None
 
     def no_mode(self) -> str | None:
-        """Why the mode of the graph's parameters would be a wrong answer; default None: it is none."""
+        """Why the mode of the graph's parameters would be a wrong answer; default None: it is a valid answer."""
         return None
 
     def starts_at_mode(self) -> bool:
-        """Whether NUTS starts at the mode, with the curvature there for a metric.
+        """Whether NUTS starts at the mode, with the curvature there as metric.
 
-        Default False. True is right where parameters are few, each evaluation is dear, and the posterior is about
-        normal on the unconstrained scale.
+        Default False. True suits models with few parameters, expensive evaluations, and a posterior that is
+        approximately normal on the unconstrained scale.
         """
         return False
 
     def maximum_likelihood(self) -> tuple[float, int] | None:
-        """The highest log likelihood (NaN where there is none) and the number of parameters.
+        """The maximum of the log likelihood (NaN if there is none) and the number of parameters.
 
-        Default None: it is searched for on the graph.
+        Default None: the maximum is searched for on the graph.
         """
         return None
 
     def advice(self) -> str | None:
-        """What to do, besides what the engine advises, where a fit is bad; default None: nothing more."""
+        """Advice for a bad fit, in addition to the engine's; default None: none."""
         return None
 
     # ------------------------------------------------------------------------------ labels of hidden states
@@ -341,9 +342,9 @@ class Posterior(ABC):
         return False
 
     def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
-        """Draws in which exchangeable states have names that agree [1]_, and whose states these are.
+        """Draws with labels of exchangeable states matched across draws [1]_, and the name of the variable with these.
 
-        Default None: nothing is exchangeable.
+        Default None: no states are exchangeable.
 
         References
         ----------
@@ -352,48 +353,49 @@ class Posterior(ABC):
         return None
 
     def label_invariant(self, draws: Draws, rng: np.random.Generator) -> LabelInvariant | None:
-        """Quantities that need no names of components, in the place of those that do.
+        """Label-invariant quantities, which replace label-dependent ones in the convergence checks.
 
-        Names of the latter, which go to the group ``components`` and are not judged; the former by name; notes for the
-        verdict. Default None: all quantities are judged.
+        Returns the names of the label-dependent quantities, which are moved to the group ``components`` and not
+        checked; the label-invariant quantities by name; and notes for the verdict. Default None: all quantities are
+        checked.
         """
         return None
 
     def numbering_rule(self) -> str | None:
-        """The rule by which states are numbered, for the verdict; default None: they are renamed to agree."""
+        """The rule by which states are numbered, for the verdict; default None: labels are matched across draws."""
         return None
 
     def ordered(self, draws: Draws) -> dict[str, np.ndarray]:
-        """Draws, also of the prior, in which states are numbered by the model's rule; default: as they are."""
+        """Draws (of the posterior or the prior) with states numbered by the model's rule; default: unchanged."""
         return dict(draws)
 
     def posterior_findings(self, draws: Draws) -> Sequence[DataFinding]:
-        """What the user should know about draws that were made: warnings of the verdict; default: nothing."""
+        """Findings about the draws, as warnings of the verdict; default: none."""
         return ()
 
     # ------------------------------------------------------------------------------ predictions
 
     def outcomes_used(self) -> Literal["no", "row", "sequence"]:
-        """Whose outcomes a prediction uses, where they are given: nobody's, those of its row, those of its sequence.
+        """Which observed outcomes a prediction uses: none (``no``), those of its row, or those of its sequence.
 
         Default ``no``.
         """
         return "no"
 
     def classifies(self) -> bool | None:
-        """Whether classes are predicted, not numbers; default None: the outcome's cells and the graph tell."""
+        """Whether the outcome is a class; default None: decided by the outcome's cells and the graph."""
         return None
 
     def suited_prediction(self) -> Literal["mean", "probabilities"]:
-        """The kind of prediction that suits the outcome; default ``mean``, states and words have none."""
+        """The default kind of prediction: ``mean``, or ``probabilities`` for outcomes without a mean."""
         return "mean"
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named | None:
-        """Replications of the outcomes at each draw, on arrays; default None: only the graph can."""
+        """Replications of the outcomes at each draw, as arrays; default None: only the graph can draw them."""
         return None
 
     def completed(self, draws: Draws, rng: np.random.Generator) -> Named | None:
-        """Predictions of the cells that rows leave open, given the rest of their row; complete rows are replicated.
+        """Predictions of missing cells given the rest of their row; complete rows are replicated.
 
         Default: replications of all rows. See :mod:`bayeslab.posterior.open_cells`.
         """
@@ -402,43 +404,43 @@ class Posterior(ABC):
     def exact_predictions(
         self, draws: Draws, kind: Literal["mean", "components"], ci_prob: float
     ) -> dict[str, dict[str, np.ndarray]] | None:
-        """Predictions without sampling error: by the name of a part ("" for the outcome) the columns of a table.
+        """Predictions without Monte Carlo error: for each part ("" is the outcome) the columns of a table.
 
-        Default None: only draws can tell.
+        Default None: predictions come from draws.
         """
         return None
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
-        """Probabilities of the outcome's values for every row, by column; default None: replications are counted."""
+        """Probabilities of the outcome's values for every row, by column; default None: shares of replications."""
         return None
 
     def log_likelihoods(self, draws: Draws) -> Named | None:
-        """Log likelihoods of the rows, or other observations, on arrays; default None: only the graph can."""
+        """Log likelihoods of the rows or other observations, as arrays; default None: they come from the graph."""
         return None
 
     def rows_of_term(self, node: str, position: int) -> np.ndarray | None:
-        """The rows that one term of :meth:`log_likelihoods` is of, where a fit without them is one of the same model.
+        """The rows of one term of :meth:`log_likelihoods`, if the model can be refitted without them.
 
-        Default None: a term is of one row, or rows cannot be left out.
+        Default None: a term belongs to one row, or rows cannot be left out.
         """
         return None
 
     def event_kinds(self) -> dict[str, np.ndarray]:
-        """By outcome, what the likelihood of each value is: see :mod:`bayeslab.families`; default: it is not said."""
+        """The kind of the likelihood term of each value, by outcome: see :mod:`bayeslab.families`; default: unknown."""
         return {}
 
     def row_weights(self) -> dict[str, np.ndarray]:
-        """By outcome, what the log likelihood of each of its values is multiplied by; default: by nothing."""
+        """The weights of the log likelihood of each value, by outcome; default: no weights."""
         return {}
 
-    # ------------------------------------------------------------------------------ views of what is hidden
+    # ------------------------------------------------------------------------------ views of latent variables
 
     def decoded(
         self, draws: Draws, method: str, best: int, sequence: str | None, most: int
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The hidden states time by time, as columns of a table, and attributes of the table.
+        """The decoded hidden states at each time, as columns of a table, and attributes of the table.
 
-        See :func:`bayeslab.results.decode.decode`. Default: refused, since there are no states over time.
+        See :func:`bayeslab.results.decode.decode`. Default: refused, because there are no states over time.
         """
         raise ModelError(
             f"the family {self.family} has no states over time to decode; hmm has, and graph with hidden paths",
@@ -446,25 +448,25 @@ class Posterior(ABC):
         )
 
     def clusters(self, draws: Draws, rng: np.random.Generator) -> Named:
-        """Which component each row comes from, and which rows belong together; default: refused."""
+        """Component probabilities of each row, and co-clustering of rows; default: refused."""
         raise OptionError(f"the family {self.family} has no components, and so no clusters", code="other-family")
 
     def component_shapes(self, draws: Draws, columns: Sequence[str] | None) -> ComponentShapes:
-        """What components look like, for drawing; default: refused."""
+        """Shapes of the components, for plots; default: refused."""
         raise OptionError(f"the family {self.family} has no components of rows; mixture has", code="other-family")
 
     def partition_shapes(self, partition: np.ndarray, columns: Sequence[str] | None) -> ComponentShapes:
-        """What the clusters of one partition look like, for drawing; default: refused."""
+        """Shapes of the clusters of one partition, for plots; default: refused."""
         raise OptionError(f"the family {self.family} has no components of rows; mixture has", code="other-family")
 
     def cluster_number_prior(self) -> np.ndarray | None:
-        """Probabilities of 0, 1, 2, ... clusters before the data; default None: their number is given."""
+        """Prior probabilities of 0, 1, 2, ... clusters; default None: their number is fixed."""
         return None
 
     def with_fitted_priors(self) -> Model:
-        """The model with the priors that a fit had written out, so that more rows do not change them.
+        """The model with the priors of a fit written out, so that additional rows do not change them.
 
-        Default: refused, since rows can be added to fits of a process only.
+        Default: refused, because rows can only be added to fits of a process.
         """
         raise OptionError(
             "rows are added to fits by method gibbs of mixtures with components: dirichlet_process; fit again",
@@ -474,11 +476,11 @@ class Posterior(ABC):
     def joined(
         self, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
     ) -> dict[int, Mapping[str, np.ndarray]]:
-        """States of chains in which rows that follow the labelled ones have joined their clusters; default: refused."""
+        """States of chains after new rows were assigned to clusters of the labelled rows; default: refused."""
         raise OptionError(f"the family {self.family} has no partitions of rows", code="other-family")
 
     def features(self, draws: Draws, rng: np.random.Generator) -> Named:
-        """What each row has of latent features, what they are, and rows put together from them; default: refused."""
+        """Latent features of each row, their loadings, and reconstructed rows; default: refused."""
         raise OptionError(f"the family {self.family} has no latent features", code="other-family")
 
 

@@ -1,6 +1,6 @@
 """A PyMC model's log density and gradient as one compiled function, cached on disk.
 
-What PyMC users wait for is compilation. Three things make it short here:
+Most of the waiting time in PyMC is compilation. Three things make it short here:
 
 - Everything that does not depend on the parameters (transformed data, ``log(y!)`` of counts) is
   computed once, and data enter as arguments, so that neither their values nor most of their
@@ -37,14 +37,14 @@ __all__ = ["Density", "centre", "check_together", "copy_callback", "ready"]
 
 
 def ready(job: Job) -> None:
-    """Raise what an engine that works on the graph's density would refuse before its work.
+    """Raise the errors that an engine on the graph's density would raise before its work.
 
     Raises
     ------
     ModelError
         The graph has no parameters.
     OptionError
-        A starting value is of no parameter, no number, of another shape or not in its support.
+        A starting value belongs to no parameter, is not a number, has a wrong shape, or is outside the support.
     """
     known = [rv.name for rv in job.graph.free_RVs]
     if not known:
@@ -61,7 +61,7 @@ def ready(job: Job) -> None:
 
 
 def _check_starting_values(model: pymc.Model, given: Mapping[str, Any]) -> None:
-    """Refuse starting values that are no finite numbers of the parameter's shape and support."""
+    """Refuse starting values that are not finite or do not have the parameter's shape and support."""
     lengths = {dim: len(levels) for dim, levels in model.coords.items() if levels is not None}
     values = {}
     for name, value in given.items():
@@ -102,12 +102,12 @@ def _check_starting_values(model: pymc.Model, given: Mapping[str, Any]) -> None:
 
 
 def check_together(job: Job, draws: int, option: str) -> None:
-    """Refuse draws of the parameters that are made at once and do not fit into memory.
+    """Refuse draws of the parameters that are made at once if they do not fit into memory.
 
     Raises
     ------
     OptionError
-        At the option that asks for so many.
+        The draws do not fit; the error points to the option that sets their number.
     """
     size = sum(math.prod(n or 1 for n in rv.type.shape) for rv in job.graph.free_RVs)
     require_memory(
@@ -133,7 +133,7 @@ class Density:
     names : tuple of str
         Names of the model's value variables, in the order of the flat vector.
     shapes : tuple of tuple of int
-        Their shapes.
+        Shapes of the value variables.
     """
 
     model: pymc.Model
@@ -148,7 +148,7 @@ class Density:
 
     @property
     def n_numbers(self) -> int:
-        """Parameters and numbers of data: about how much one evaluation has to look at."""
+        """Count of parameters and data values, a measure of the cost of one evaluation."""
         return self.n_dim + sum(array.size for array in self._arguments)
 
     @classmethod
@@ -164,7 +164,7 @@ class Density:
         from pytensor.graph.rewriting.utils import rewrite_graph
 
         with warnings.catch_warnings():
-            # Only compiled C code would use the BLAS that PyTensor misses; ours is numba's.
+            # Only compiled C code would use the BLAS that PyTensor misses; this code is compiled by numba.
             warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
             start = model.initial_point()
         values = list(model.value_vars)
@@ -172,8 +172,8 @@ class Density:
         if not values:
             raise ModelError(_NO_PARAMETERS, code="nothing-to-fit")
         terms = {"prior": model.free_RVs, "likelihood": [*model.observed_RVs, *model.potentials]}.get(part)
-        # Canonical forms hide log(1 - sigmoid(x)) from what stabilises it, and its gradient is then none where the
-        # sigmoid is 1: stable forms come first.
+        # Canonicalisation hides log(1 - sigmoid(x)) from the stabilising rewrites, and its gradient is then undefined
+        # where the sigmoid is 1; so stabilising rewrites come first.
         logp = rewrite_graph(model.logp(vars=terms, jacobian=jacobian), include=("stabilize",))
         logp = rewrite_graph(logp, include=("canonicalize", "stabilize"))
         gradient = pt.concatenate([pt.atleast_1d(g).ravel() for g in pt.grad(logp, values)])
@@ -276,8 +276,8 @@ def _hoisted(outputs: list[Any], point: Any) -> tuple[list[Any], list[Any], tupl
             border.update(dict.fromkeys(i for i in node.inputs if i not in moving and _array(i)))
     border.update(dict.fromkeys(o for o in outputs if o not in moving and _array(o)))
     computed = [v for v in border if not isinstance(v, Constant)]
-    # Numbers in arithmetic stay where they are: PyTensor simplifies around them. Elsewhere they would be
-    # spread out to constant arrays, which numba does not let an operation overwrite.
+    # Constants in arithmetic stay in the graph, because PyTensor simplifies around them. Elsewhere they would be
+    # broadcast to constant arrays, which numba does not allow an operation to overwrite.
     elsewhere = {i for node in nodes if not _arithmetic(node) for i in node.inputs}
     values: dict[Any, Any] = {
         v: v.data for v in border if isinstance(v, Constant) and np.ndim(v.data) and (v.data.size > 1 or v in elsewhere)
@@ -296,7 +296,7 @@ def _hoisted(outputs: list[Any], point: Any) -> tuple[list[Any], list[Any], tupl
             same.setdefault((variable.dtype, array.shape, array.tobytes()), []).append(variable)
     symbols, arguments = [], []
     for (dtype, shape, content), variables in same.items():
-        # One argument for equal arrays, lest what is computed from them is computed twice.
+        # Equal arrays share one argument, so that nothing is computed from them twice.
         known = [v.type.shape for v in variables]
         static = tuple(1 if n == 1 else next((s[i] for s in known if s[i]), None) for i, n in enumerate(shape))
         symbol = pytensor.tensor.tensor(dtype=dtype, shape=static)
@@ -344,7 +344,7 @@ def _callback(inner: Any, n_dim: int, arguments: Sequence[np.ndarray]) -> Any:
         lines.append(f"    a{i} = carray(pointer(u[{at}]), ({shape},), dtype{i})")
         names.append(f"a{i}")
         at += 1 + array.ndim
-    # A function of its own: numba cannot take a call of more than thirty arguments inside `try`.
+    # A separate function, because numba does not support calls of more than thirty arguments inside `try`.
     unpack = "\n".join(["def with_data(point, u):", *lines, f"    return inner({', '.join(['point', *names])})"])
     source = "\n".join(
         [
@@ -398,14 +398,14 @@ def _callback(inner: Any, n_dim: int, arguments: Sequence[np.ndarray]) -> Any:
 
 
 def _private_compiler() -> Any:
-    """A numba compiler whose library keeps to itself the functions it was linked with.
+    """A numba compiler whose library keeps private copies of the functions linked into it.
 
-    With ``fastmath`` two copies of a function may round differently: the one compiled for itself and
-    the one optimised again inside its caller. Linked in numba's usual way, whichever the process
-    saw first serves both, and the process that compiles would not draw as those that load the
-    cache do. A private copy makes the callback's machine code the same everywhere. (Private, not
-    internal: LLVM's loader finds internal functions by name for later libraries, which then call a
-    copy whose calling convention was changed.)
+    With ``fastmath`` two copies of a function may round differently: the one compiled separately and
+    the one optimised again inside its caller. In numba's usual linking, the copy that the process
+    loads first is used for both, so the process that compiles would make other draws than those that
+    load the cache. A private copy makes the callback's machine code the same everywhere. (Private, not
+    internal: LLVM's loader finds internal functions by name for later libraries, which would then call
+    a copy with a changed calling convention.)
     """
     from llvmlite.binding import Linkage
     from numba.core.codegen import JITCodeLibrary
@@ -468,7 +468,7 @@ def _pointer_intrinsic() -> Any:
 
 
 def centre(density: Density, overrides: Mapping[str, Any] | None = None) -> np.ndarray:
-    """PyMC's support points, or the values given, on the unconstrained scale."""
+    """PyMC's support points, or the given values, on the unconstrained scale."""
     return density.flat(_overridden(density.model, overrides) if overrides else density.model.initial_point())
 
 

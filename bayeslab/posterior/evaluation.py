@@ -35,7 +35,7 @@ def expand(model: pymc.Model, values: Mapping[str, np.ndarray], outputs: Sequenc
 def evaluate(given: Mapping[Any, np.ndarray], outputs: Sequence[Any], *, simplify: bool = True) -> list[np.ndarray]:
     """Evaluate outputs at many values of the variables they depend on, shape (draws, ...) each.
 
-    ``simplify=False`` leaves the graph as it is: simplifying one of many branches can take for ever.
+    ``simplify=False`` leaves the graph unchanged, because simplifying a graph with many branches can be very slow.
     """
     import pytensor
     from pytensor.graph.replace import vectorize_graph

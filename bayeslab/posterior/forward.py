@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["forward"]
 
-# How NumPy refuses to draw, such as "lam < 0 or lam contains NaNs".
+# Patterns of NumPy's errors for invalid parameters, such as "lam < 0 or lam contains NaNs".
 _OUTSIDE = re.compile(r"^\w+ (<|>)|contains NaN|value too large")
 
 
@@ -34,9 +34,9 @@ def forward(
     given
         Values of random nodes by name, shape (draws, ...); they are not drawn, nor are observed ones.
     names
-        The nodes wanted, random or deterministic; everything random on the way is drawn too.
+        The nodes to draw, random or deterministic; their random ancestors are drawn too.
     draws
-        How many, when nothing is given.
+        Number of draws if ``given`` is empty.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def forward(
     held = [model[name] for name in given if model[name] in above]
     symbols = [variable.type(name=f"{variable.name}_given") for variable in held]
     fixed = dict(zip(held, symbols, strict=True))
-    # What is observed is not drawn either: predictors with a model of their own keep their data.
+    # Observed nodes are not drawn either: modelled predictors keep their data.
     fixed |= {rv: model.rvs_to_values[rv].astype(rv.dtype) for rv in model.observed_RVs if rv in above}
     replaced = clone_replace(targets, fixed) if fixed else targets
     looped = any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors(replaced))
@@ -63,7 +63,7 @@ def forward(
         warnings.simplefilter("ignore")
         try:
             function = compile_pymc(symbols, replaced, mode=mode, random_seed=seed, on_unused_input="ignore")
-        except NotImplementedError:  # what numba cannot draw, such as hidden paths
+        except NotImplementedError:  # distributions that numba cannot draw, such as hidden paths
             mode = pytensor.compile.mode.Mode("py", "fast_compile")
             function = compile_pymc(symbols, replaced, mode=mode, random_seed=seed, on_unused_input="ignore")
     inputs = [np.asarray(given[v.name]).astype(v.dtype) for v in held]

@@ -1,4 +1,4 @@
-"""Draws as ArviZ's groups: named dimensions, coordinates, and everything the model defines."""
+"""Draws as ArviZ's groups, with named dimensions, coordinates, and all quantities of the model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def posterior_groups(
     chains: list[int],
     recover: bool = True,
 ) -> dict[str, xr.Dataset]:
-    """The groups of a run that drew on the unconstrained scale.
+    """The groups of a run with draws on the unconstrained scale.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def posterior_groups(
     stats
         Statistics of the sampler, shape (chain, draw) each.
     recover
-        Whether nodes that were summed out are drawn: at a point estimate they would be draws, not a mode. States have
-        their means there.
+        Whether summed-out nodes are drawn. At a point estimate they are not, because draws are not a mode; states are
+        then at their means.
     """
     model = density.model
     n_chains, n_draws = flat.shape[:2]
@@ -87,15 +87,15 @@ def posterior_groups(
 
 
 def on_the_way(job: Job, model: pymc.Model) -> frozenset[str]:
-    """Variables of the posterior that follow from the parameters and were not written to be read.
+    """Intermediate variables of the posterior, which follow from the parameters and need no convergence checks.
 
-    These are deterministic nodes that others are computed from, such as the mean of each row, and discrete nodes that
-    were summed out and are drawn given the parameters. Parameters that have no name for people (``_squares``) are
-    judged by the nodes that show them (the loadings): coordinates may have symmetries that nothing else has.
+    These are deterministic nodes from which others are computed, such as the mean of each row, and summed-out discrete
+    nodes, which are drawn given the parameters. Internal parameters (such as ``_squares``) are checked through the
+    nodes that show them (the loadings), because coordinates may have symmetries that these do not have.
     """
     from pytensor.graph.traversal import ancestors
 
-    # A deterministic node is a copy of what it names, and others may be computed from either.
+    # A deterministic node is a named copy of an expression, and other nodes may use either of the two.
     computed = {v: str(d.name) for d in model.deterministics for v in (d, d.owner.inputs[0])}
     hidden = {rv for rv in model.free_RVs if str(rv.name).startswith("_")}
     named = {*model.basic_RVs, *model.potentials, *computed}
@@ -111,9 +111,9 @@ def on_the_way(job: Job, model: pymc.Model) -> frozenset[str]:
 
 
 def remedies(job: Job, model: pymc.Model, *, tempered: bool = False) -> Remedies:
-    """What can be changed about a model: nodes that the user wrote, and which of them are centred hierarchies.
+    """Possible changes to a model: nodes that the user wrote, and which of them are centred hierarchies.
 
-    ``tempered`` says whether method smc can take it instead.
+    ``tempered`` says whether the method smc can fit the model.
     """
     from pymc import Laplace, Logistic, Normal, StudentT
     from pytensor.graph.traversal import ancestors
@@ -133,11 +133,11 @@ def remedies(job: Job, model: pymc.Model, *, tempered: bool = False) -> Remedies
 
 
 def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Dataset], list[Finding]]:
-    """The groups with exchangeable labels of hidden states made to agree across draws, and what that did.
+    """The groups with labels of exchangeable hidden states matched across draws, and findings about it.
 
-    A model that is the same when the states of a hidden variable trade places has a posterior with as
-    many copies of every mode; chains wander among them and no mean of a state's parameter means anything.
-    The family says which permutation each draw needs.
+    If a model is invariant under permutations of a hidden variable's states, its posterior has a copy of
+    every mode for each permutation. Chains switch between them (label switching), and posterior means of a
+    state's parameters are meaningless. The family determines the permutation of each draw.
     """
     if not job.posterior.may_be_relabelled():
         return groups, []
@@ -174,12 +174,12 @@ def _with_invariants(
     invariants: Mapping[str, np.ndarray],
     notes: Iterable[Note],
 ) -> tuple[dict[str, xr.Dataset], list[Finding]]:
-    """Moves quantities whose numbering means nothing to a group that is not checked, and adds invariants."""
+    """Move label-dependent quantities to a group without checks, and add label-invariant ones."""
     posterior = groups["posterior"]
     moved = [name for name in posterior.data_vars if name in set(names)]
     lead = ("chain", "draw")
     after = posterior.drop_vars(moved).assign({n: (lead, v.reshape(shape)) for n, v in invariants.items()})
-    # Labels of dimensions that are left without a quantity go with them.
+    # Coordinates of dimensions that no remaining quantity uses are moved too.
     after = after.drop_dims([d for d in after.dims if not any(d in v.dims for v in after.data_vars.values())])
     findings = [Finding(note.status, note.check, "", None, note.message, note.advice) for note in notes]
     return groups | {"posterior": after, "components": posterior[moved]}, findings
@@ -193,7 +193,7 @@ def _worst_r_hat(values: np.ndarray) -> float:
     if values.shape[1] < MIN_DRAWS:
         return float("nan")
     draws = values.reshape(*values.shape[:2], -1)
-    with np.errstate(invalid="ignore", divide="ignore"):  # of what is constant
+    with np.errstate(invalid="ignore", divide="ignore"):  # for constant quantities
         r_hats = r_hat_and_ess(np.moveaxis(draws, -1, 0))[0]
     return float(np.max(r_hats, where=~np.isnan(r_hats), initial=0.0))
 
@@ -208,7 +208,7 @@ def _recovered(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
 
     given = {rv.name: values[rv.name] for rv in job.graph.free_RVs}
     for rv in job.graph.free_RVs:
-        job.graph.set_initval(rv, None)  # `conditional` refuses models with starting points; ours have served
+        job.graph.set_initval(rv, None)  # `conditional` refuses models with initial values, which are no longer needed
     return forward(conditional(job.graph, list(job.latent)), given, list(job.latent), derived(job.seed, "summed out"))
 
 
@@ -221,7 +221,7 @@ def _drawn_jointly(
 
 
 def _derived(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Deterministic nodes of the recovered discrete nodes."""
+    """Deterministic nodes that depend on the recovered discrete nodes."""
     names = list(job.posterior.derived_nodes())
     if not names:
         return {}
@@ -233,7 +233,7 @@ def _derived(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
 
 
 def expected_states(posterior: Posterior, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Means, given the data and each draw of the parameters, of the normals that states which are summed out are of."""
+    """Conditional means of the normal variables behind summed-out states, given the data and each parameter draw."""
     eliminated = posterior.elimination() if posterior.integrated() else None
     if eliminated is None:
         return {}
@@ -245,7 +245,7 @@ def expected_states(posterior: Posterior, values: Mapping[str, np.ndarray]) -> d
 def dataset(
     arrays: Mapping[str, np.ndarray], model: pymc.Model, coords: Mapping[str, Any], attrs: Mapping[str, Any]
 ) -> xr.Dataset:
-    """Arrays whose leading axes are those of ``coords``, the rest the model's dims, as a Dataset."""
+    """A Dataset of arrays whose leading axes are ``coords`` and whose other axes are the model's dimensions."""
     lead = len(coords)
     dims = {n: _dims_of(model, n, a.ndim - lead, a.shape[lead:]) for n, a in arrays.items()}
     return labelled(arrays, dims, model.coords, coords, attrs)
@@ -258,12 +258,12 @@ def labelled(
     lead: Mapping[str, Any],
     attrs: Mapping[str, Any],
 ) -> xr.Dataset:
-    """Arrays with leading axes ``lead`` (name to labels) and then ``dims``, labelled where labels fit."""
+    """A Dataset of arrays with leading axes ``lead`` (name to labels) and then ``dims``, labelled where labels fit."""
     import xarray as xr
 
     out, used = {}, dict(lead)
     for name, array in arrays.items():
-        # A tree of groups takes / for a path.
+        # A DataTree interprets / as a path separator.
         out[name.replace("/", "_")] = ((*lead, *(str(dim).replace("/", "_") for dim in dims[name])), array)
         for dim, size in zip(dims[name], array.shape[len(lead) :], strict=True):
             known = labels.get(dim)
@@ -273,18 +273,18 @@ def labelled(
 
 
 def observed_groups(posterior: Posterior, attrs: Mapping[str, Any]) -> dict[str, xr.Dataset]:
-    """``observed_data`` and ``constant_data`` from the data alone, where no graph was built."""
+    """``observed_data`` and ``constant_data`` from the data alone, if no graph was built."""
     observed, data = set(posterior.outcomes()), posterior.bound_data()
     columns = data.dataset.columns
-    # Columns with stray cells are refused where they are used; these are not.
+    # Columns with stray cells are refused only where they are used, and these are not used.
     terms = {
         n: data.term(n, missing=True)
         for n, c in columns.items()
         if c.dims and n not in data.slips and n not in data.alike
     }
-    # Outcomes that are computed from columns are no columns themselves.
+    # Outcomes that are computed from columns are not columns themselves.
     terms |= {n: data.term(n, missing=True) for n in sorted(observed - columns.keys()) if data.has(n)}
-    # A column that is a factor has the name of a dimension, which is a coordinate.
+    # A factor can have the name of its dimension, which is a coordinate already.
     along = {dim for term in terms.values() for dim in term.dims}
     terms = {name: term for name, term in terms.items() if name not in along}
     out = {}
@@ -343,7 +343,7 @@ def _constant(variable: Any) -> Any:
 
 
 def attributes(job: Job) -> dict[str, Any]:
-    """Provenance, for a group's attributes."""
+    """The provenance attributes of a group."""
     return {
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "creation_library": "bayeslab",

@@ -1,7 +1,7 @@
-"""Gibbs steps of latent states times observed parts: the states, the latent's parameters, and each part's, in turns.
+"""Gibbs sampling of latent states and observed parts: the states, the latent's parameters, and each part's, in turn.
 
-Steps leave one numbering of the states only slowly, whatever its probability. Where states differ in nothing but what
-the latent has of them, two may trade places by a Metropolis step in which the states are summed out.
+Gibbs steps rarely change the labelling of the states, whatever its probability. If states differ only in the latent's
+parameters, two of them may swap labels by a Metropolis step with the states summed out.
 
 References
 ----------
@@ -30,23 +30,24 @@ type Values = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class LatentSampler(Sampler):
-    """Gibbs steps: the state is the parameters.
+    """A Gibbs sampler whose state is the parameters.
 
-    What is kept of a draw are the parameters and ``log_likelihood`` of the rows, the states summed out.
+    A draw consists of the parameters and the ``log_likelihood`` of the rows with the states summed out.
 
     Attributes
     ----------
     problem : LatentProblem
-        With conjugate priors.
+        The problem, with conjugate priors.
     start : callable
-        Parameters where a chain begins, from its generator.
+        Maps a chain's generator to its initial parameters.
     permuted : callable, optional
-        Parameters with state ``order[k]`` as the new state k. With it two states may trade places in every sweep.
+        Maps parameters and an order to the parameters with state ``order[k]`` as the new state k. If given, two states
+        may swap labels in every sweep.
     all_learned : bool
-        Whether all that tells states apart is learned, and so trades places with them: every numbering has the same
-        evidence, and priors alone choose.
+        Whether all parameters that distinguish states are learned, and so permuted with them: then every labelling has
+        the same likelihood, and only priors matter.
     keeps_states : bool
-        Whether the ``states`` drawn at the parameters are kept, too.
+        Whether the drawn ``states`` are stored too.
     """
 
     problem: LatentProblem
@@ -66,7 +67,7 @@ class LatentSampler(Sampler):
         return drawn_parameters(self.problem, drawn, values, rng), kept
 
     def _drawn(self, values: Values, rng: np.random.Generator) -> tuple[Values, Drawn]:
-        """States given the parameters, in which two states trade places if a Metropolis step accepts it."""
+        """States given the parameters, after a Metropolis step that may swap the labels of two states."""
         law, latent = self.problem.law, self.problem.latent
         if self.permuted is None:
             return values, law(values).draw(rng)
@@ -99,7 +100,7 @@ def drawn_parameters(
 def drawn_parts(
     parts: Iterable[Emitted], rows: np.ndarray, states: np.ndarray, values: Values, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """What the states emit given which state each row is in."""
+    """Draws of the emission parameters given the state of each row."""
     out: dict[str, np.ndarray] = {}
     for part in parts:
         if part.has_learned:

@@ -1,9 +1,9 @@
-"""Where Gibbs chains begin: in every mode that holds a good part of the posterior.
+"""Starts of Gibbs chains in every mode with substantial posterior mass.
 
-Gibbs steps leave a mode only slowly. Chains that all begin in the highest mode agree, whatever there is elsewhere, and
-R-hat shows modes only to chains that begin in them [1]_. A lower mode that is broader may hold more. So searches by EM
-from unlike points look for modes, and where they end in several, a short chain from each tells by the height and the
-width of its draws about how much of the posterior its mode has.
+Gibbs steps leave a mode only slowly. Chains that all start in the highest mode agree, whatever other modes exist, and
+R-hat detects modes only if chains start in them [1]_. A lower but broader mode may have more mass. So EM searches from
+different points look for modes. If they end in several, a short chain from each estimates the mode's mass from the
+height and the width of its draws.
 
 References
 ----------
@@ -33,26 +33,26 @@ __all__ = ["FULL", "ModeStarts", "log_mass", "unconstrained"]
 
 type Values = Mapping[str, Any]
 
-# Searches look at about so many numbers of rows and states at each step, within bounds.
+# The number of searches, within bounds, follows from this count of rows times states processed per step.
 _NUMBERS, _LEAST, _MOST = 400_000, 4, 12
-# Short chains at most, their sweeps, and those of them that count.
+# Maximum number of short chains, their sweeps, and the sweeps that are used.
 _PILOTS, _SWEEPS, _KEPT = 6, 150, 100
-# Ends that are nearer than this in log posterior are one; those farther below the best hold nothing.
+# Ends closer than this in log posterior are the same; ends farther below the best have negligible mass.
 _SAME, _NEGLIGIBLE = 0.1, 20.0
-# Ends of equal height are one where all values are so near, relatively; draws of two modes are so many sds apart.
+# Relative tolerance for ends of equal height to be the same; distance in sds for draws of two modes to be separate.
 _NEAR, _APART = 0.05, 3.0
-# A mode counts from this share of the largest on.
+# A mode counts if its mass is at least this share of the largest.
 _SHARE = 0.03
-# It is seldom seen with less than this part of its share of the draws; from this share on that is a failure.
+# A mode is under-represented if the draws have less than this part of its share; from this share on it is a failure.
 _SELDOM, _FAIL = 0.1, 0.1
-# Draws for each coordinate from which on a covariance is one.
+# Minimum number of draws per coordinate for a covariance.
 FULL = 5
 _TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
 class _Mode:
-    """Where a search ended, and what a short chain from there says of the mode."""
+    """The end of a search, with a short chain's estimate of the mode."""
 
     values: Values
     log_mass: float = 0.0
@@ -60,7 +60,7 @@ class _Mode:
     sd: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def apart(self, other: _Mode) -> bool:
-        """Whether the draws of two modes do not overlap, along a coordinate."""
+        """Whether the draws of two modes are separate along some coordinate."""
         if self.mean.size != other.mean.size:
             return True
         gap = np.abs(self.mean - other.mean) / np.hypot(self.sd, other.sd)
@@ -73,18 +73,18 @@ class _Mode:
 
 @dataclass(eq=False)
 class ModeStarts:
-    """The starting point of each chain: called with the chain's generator, which tells its number.
+    """The starting point of each chain; called with the chain's generator, from which its number is known.
 
-    Modes depend on the problem alone, not on the seed of a run.
+    The modes depend only on the problem, not on the seed of a run.
 
     Attributes
     ----------
     problem : LatentProblem
-        With priors.
+        The problem, with priors.
     search : callable
-        Where the k-th search ends, from k and a generator; it may fail.
+        Maps k and a generator to the end of the k-th search; it may fail.
     exchangeable : bool
-        Whether states can trade places: modes of equal height are then one with other numbers.
+        Whether states are exchangeable: modes of equal height are then relabellings of one mode.
     """
 
     problem: LatentProblem
@@ -93,13 +93,13 @@ class ModeStarts:
     _lock: Any = field(default_factory=threading.Lock)
 
     def __call__(self, rng: np.random.Generator) -> Values:
-        with self._lock:  # chains begin side by side
+        with self._lock:  # chains start in parallel
             modes = self.modes
         return modes[place_among_spawned(rng) % len(modes)].values
 
     @cached_property
     def modes(self) -> list[_Mode]:
-        """Modes that hold a good part of the posterior, the largest first."""
+        """Modes with substantial posterior mass, largest first."""
         ends: list[tuple[float, Values]] = []
         size = max(self.problem.rows.size * self.problem.latent.n_states, 1)
         failed: BayeslabError | None = None
@@ -129,14 +129,14 @@ class ModeStarts:
         return apart
 
     def _same(self, one: Values, other: Values) -> bool:
-        """Whether two ends of equal height are one."""
+        """Whether two ends of equal height are the same mode."""
         if self.exchangeable:
             return True
         names = self.problem.kinds()
         return all(np.allclose(one[name], other[name], rtol=_NEAR, atol=_NEAR * np.ptp(one[name])) for name in names)
 
     def _explored(self, start: Values, rng: np.random.Generator) -> _Mode:
-        """A mode with its part of the posterior, by a short chain."""
+        """A mode with its posterior mass, estimated by a short chain."""
         sampler = LatentSampler(self.problem, lambda _: start)
         state: Values = start
         points: list[Values] = []
@@ -152,7 +152,7 @@ class ModeStarts:
         return _Mode(start, mass, x.mean(axis=0), np.maximum(x.std(axis=0), 1e-6))
 
     def unseen(self, draws: Mapping[str, np.ndarray]) -> tuple[Note, ...]:
-        """What is to be said of modes to which the chains hardly came.
+        """Notes about modes that the chains hardly visited.
 
         Parameters
         ----------
@@ -162,7 +162,7 @@ class ModeStarts:
         if len(self.modes) < 2:
             return ()
         x = unconstrained({name: draws[name] for name in self.problem.kinds()}, self.problem.kinds())[0]
-        if any(mode.mean.size != x.shape[1] for mode in self.modes):  # other probabilities are zero there
+        if any(mode.mean.size != x.shape[1] for mode in self.modes):  # the modes have other structural zeros
             return ()
         nearest = np.argmin([mode.distance(x) for mode in self.modes], axis=0)
         masses = np.exp([mode.log_mass - self.modes[0].log_mass for mode in self.modes])
@@ -179,14 +179,14 @@ class ModeStarts:
 
 
 def log_mass(points: np.ndarray, heights: np.ndarray, *, full: bool | None = None) -> float:
-    """Log of the integral of a density near draws (n, d) from it, up to a constant, as if they were normal.
+    """Log of the mass of a mode from draws (n, d) in it, up to a constant, by a normal approximation.
 
     Parameters
     ----------
     heights
         Log densities of the draws, (n,).
     full
-        Whether coordinates depend on each other, which takes draws enough; None: as far as there are so many.
+        Whether to use the full covariance, which needs enough draws; None: if there are enough.
     """
     n, d = points.shape
     mean = points.mean(axis=0)
@@ -198,14 +198,14 @@ def log_mass(points: np.ndarray, heights: np.ndarray, *, full: bool | None = Non
 
 
 def unconstrained(draws: Mapping[str, np.ndarray], kinds: Mapping[str, str]) -> tuple[np.ndarray, np.ndarray]:
-    """Draws as real coordinates (n, d), and the log Jacobian of the way back at each (n,).
+    """Draws in unconstrained coordinates (n, d), and the log Jacobian of the inverse map at each draw (n,).
 
     Parameters
     ----------
     draws
         Parameters by name, (n, ...).
     kinds
-        What values each can have: see :mod:`bayeslab.posterior.bijectors`.
+        The support of each parameter: see :mod:`bayeslab.posterior.bijectors`.
     """
     n = len(next(iter(draws.values())))
     parts: list[np.ndarray] = []
@@ -219,7 +219,7 @@ def unconstrained(draws: Mapping[str, np.ndarray], kinds: Mapping[str, str]) -> 
 
 
 def _each(values: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers one by one."""
+    """Elementwise coordinates."""
     to_real, from_real = BIJECTORS[kind]
     x = to_real(values)
     if kind == "real":
@@ -231,7 +231,7 @@ def _each(values: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _simplex(values: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Log ratios to the last probability of each row that is not always zero."""
+    """Log ratios to the last probability of each row that is not structurally zero."""
     logs = BIJECTORS[kind].to_real(values).reshape(len(values), -1, values.shape[-1])
     there = (values.reshape(logs.shape) > 0).any(axis=0)
     rows = [logs[:, r, there[r]] for r in range(logs.shape[1])]

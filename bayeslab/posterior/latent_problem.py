@@ -1,8 +1,8 @@
 """Latent states times observed parts, as EM sees them: mixtures, hidden Markov models, trees, urns.
 
-The E-step sums the states out; by Fisher's identity its expected totals are the gradient as well. The M-step is that of
-the latent's parameters and of each part's. Everything that :func:`bayeslab.latents.expectation_maximisation.maximise`
-asks of a problem is written here, once.
+The E-step sums the states out; by Fisher's identity its expected sufficient statistics give the gradient as well. The
+M-step combines those of the latent and of each part. This module implements the full interface that
+:func:`bayeslab.latents.expectation_maximisation.maximise` needs of a problem.
 
 References
 ----------
@@ -30,7 +30,7 @@ __all__ = ["LatentModel", "LatentProblem"]
 type Values = Mapping[str, Any]
 
 
-# Width of a step, and places and weights of central differences of order two, and of order four with a wide step.
+# Step, points and weights of central differences of order two, and of order four with a wider step.
 _DIFFERENCES = {
     2: (1e-5, ((-1, -1 / 2), (1, 1 / 2))),
     4: (1e-3, ((-2, 1 / 12), (-1, -2 / 3), (1, 2 / 3), (2, -1 / 12))),
@@ -38,7 +38,7 @@ _DIFFERENCES = {
 
 
 class LatentProblem:
-    """A latent, what it emits, and rows. Parameters are called as by the latent and the parts.
+    """A latent variable, its observed parts, and rows. Parameters have the names of the latent and the parts.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class LatentProblem:
         NaN for missing cells.
     offsets : ndarray (n_sequences + 1,)
     prior : bool
-        Whether priors count; otherwise the likelihood alone does.
+        Whether to include priors; otherwise only the likelihood is used.
     """
 
     if TYPE_CHECKING:  # fields of some subclasses, properties of others
@@ -64,7 +64,7 @@ class LatentProblem:
         @property
         def prior(self) -> bool: ...
 
-    # By four, errors of a wide step and of rounding are both small; by two, slopes cost half as much.
+    # Order four keeps truncation and rounding errors small; order two costs half as much.
     order_of_differences = 4
 
     # ------------------------------------------------------------------ E-step
@@ -82,9 +82,9 @@ class LatentProblem:
         return self.latent.law(theta, self.log_density(theta), self.offsets)
 
     def expect(self, theta: Values) -> tuple[float, dict[str, Any]]:
-        """Log likelihood and expected totals; -inf, and none, where there is no likelihood.
+        """Log likelihood and expected sufficient statistics; -inf and no statistics if the likelihood is zero.
 
-        A guess of an accelerated search may lie outside, or cut a chain in two.
+        A trial point of an accelerated search may be outside the support, or make a chain impossible.
         """
         try:
             fused = self._one_pass(theta)
@@ -103,7 +103,7 @@ class LatentProblem:
 
     @cached_property
     def _contiguous(self) -> np.ndarray | None:
-        """The rows as a fused kernel takes them; None where they have missing cells."""
+        """The rows in the layout of a fused kernel; None if they have missing cells."""
         return None if np.isnan(self.rows).any() else np.ascontiguousarray(self.rows, float)
 
     def _one_pass(self, theta: Values) -> tuple[float, dict[str, Any]] | None:
@@ -120,7 +120,7 @@ class LatentProblem:
         return float(weights[counted] @ log_evidence[counted])
 
     def totals(self, posterior: np.ndarray, theta: Values | None = None) -> dict[str, Any]:
-        """Expected totals of all parts, from P(state | rows) (n_rows, n_states)."""
+        """Expected sufficient statistics of all parts, from P(state | rows), shape (n_rows, n_states)."""
         weights = self.latent.row_weights
         posterior = posterior if weights is None else posterior * weights[:, None]
         out: dict[str, Any] = {}
@@ -131,11 +131,11 @@ class LatentProblem:
         return out
 
     def _prefix(self, k: int) -> str:
-        """Before the names of the totals of part k, where there are several."""
+        """The prefix of the names of part k's statistics, if there are several parts."""
         return f"{k}." if len(self.parts) > 1 else ""
 
     def _of_part(self, statistics: Mapping[str, Any], k: int) -> Mapping[str, Any]:
-        """The totals of part k."""
+        """The statistics of part k."""
         prefix = self._prefix(k)
         if not prefix:
             return statistics
@@ -152,7 +152,7 @@ class LatentProblem:
         return out
 
     def log_prior(self, theta: Values) -> float:
-        """Log density of the prior, up to a constant; 0 where it does not count."""
+        """Log density of the prior, up to a constant; 0 if priors are not included."""
         if not self.prior:
             return 0.0
         return self.latent.log_prior(theta) + sum(part.log_prior(theta) for part in self.parts if part.has_learned)
@@ -160,10 +160,10 @@ class LatentProblem:
     # ------------------------------------------------------------------ slopes
 
     def gradient(self, theta: Values, statistics: Mapping[str, Any]) -> np.ndarray:
-        """Slope of log likelihood plus log prior in the coordinates of :meth:`flatten`.
+        """Gradient of log likelihood plus log prior in the coordinates of :meth:`flatten`.
 
-        By Fisher's identity it is that of the expected complete log likelihood, which needs the totals only: central
-        differences of it cost no pass over the data.
+        By Fisher's identity it is the gradient of the expected complete-data log likelihood, which depends on the data
+        only through the statistics: its central differences need no pass over the data.
         """
         x = self.flatten(theta)
         width, rule = _DIFFERENCES[self.order_of_differences]
@@ -179,7 +179,7 @@ class LatentProblem:
         return out
 
     def _complete(self, theta: Values, statistics: Mapping[str, Any]) -> float:
-        """Expected log density of rows and states, and the log prior, at the totals."""
+        """Expected complete-data log density, plus the log prior, given the statistics."""
         value = self.latent.expected_log_density(statistics, theta) + self.log_prior(theta)
         for k, part in enumerate(self.parts):
             if part.has_learned:
@@ -187,10 +187,10 @@ class LatentProblem:
         return value
 
     def at_limits(self, theta: Values) -> dict[str, int]:
-        """By name, how many positive parameters of the rows are at a limit.
+        """By name, the number of positive emission parameters that are at a limit (zero or infinity).
 
-        By the expected complete log likelihood, which falls at least as far as the likelihood itself; see
-        :mod:`bayeslab.distributions.toolbox.limits`.
+        The criterion is the expected complete-data log likelihood, which falls at least as far as the likelihood
+        itself; see :mod:`bayeslab.distributions.toolbox.limits`.
         """
         value, statistics = self.expect(theta)
         out: dict[str, int] = {}
@@ -202,7 +202,7 @@ class LatentProblem:
 
     @cached_property
     def _parameters(self) -> tuple[tuple[str, tuple[int, ...], str, Any], ...]:
-        """Name, shape, kind of coordinates and unit of all that is learned."""
+        """Name, shape, kind of coordinates and unit of all learned parameters."""
         latent = self.latent
         out = [(name, latent.shape(name), latent.kind(name), 1.0) for name in latent.learned]
         for part in self.parts:
@@ -217,12 +217,12 @@ class LatentProblem:
         return out
 
     def kinds(self) -> dict[str, str]:
-        """What values each parameter can have."""
+        """The support of each parameter."""
         out = {name: self.latent.kind(name) for name in self.latent.learned}
         return out | {name: part.kind(name) for part in self.parts for name in part.learned}
 
     def flatten(self, theta: Values) -> np.ndarray:
-        """Unconstrained coordinates of what is learned, for variants of EM that extrapolate or use slopes."""
+        """Unconstrained coordinates of the learned parameters, for EM variants that extrapolate or use gradients."""
         return np.concatenate(
             [BIJECTORS[kind].to_real(theta[name] / unit).ravel() for name, _, kind, unit in self._parameters]
         )

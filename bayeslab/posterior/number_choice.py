@@ -25,11 +25,11 @@ class NumberChoice:
     numbers : tuple of int
         The numbers that were tried.
     scores : ndarray
-        One for each number, on the scale of a log likelihood; the highest is best. -inf: no fit ended well.
+        The score of each number, on the scale of a log likelihood; higher is better. -inf: no fit succeeded.
     standard_errors : ndarray
-        Of each score's difference from the best score; zero for criteria that leave nothing out.
+        Standard error of each score's difference from the best; zero for criteria without held-out data.
     how : str
-        What was left out, for people.
+        A description of the held-out data.
     """
 
     criterion: str
@@ -50,7 +50,7 @@ class NumberChoice:
         Parameters
         ----------
         points : ndarray
-            Log likelihoods of the parts left out, (numbers, parts); -inf where no fit ended well.
+            Log likelihoods of the held-out parts, shape (numbers, parts); -inf where no fit succeeded.
         """
         scores = points.sum(axis=1)
         differences = np.zeros(points.shape)

@@ -1,1 +1,1 @@
-"""Mixtures of emissions: rows whose components are summed out, their fits, choices of the number, draws."""
+"""Mixtures of emissions with components summed out: fits, choice of the number of components, Gibbs draws."""

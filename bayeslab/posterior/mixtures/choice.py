@@ -1,12 +1,12 @@
-"""How many components a mixture should have, from one fit for each number.
+"""Choice of the number of components of a mixture, from one fit per number.
 
 =============  ==========================================================================
 criterion      score, the highest wins
 =============  ==========================================================================
 ``bic``        log likelihood - ½ P log N [1]_
 ``aic``        log likelihood - P
-``icl``        BIC - entropy of the responsibilities: favours clusters that stand apart [2]_
-``held_out``   log likelihood of rows left out, in folds
+``icl``        BIC - entropy of the responsibilities: favours well-separated clusters [2]_
+``held_out``   cross-validated log likelihood, in folds
 ``evidence``   variational bound of the log evidence, + log K!
 =============  ==========================================================================
 
@@ -42,17 +42,17 @@ CRITERIA = ("bic", "aic", "icl", "held_out", "evidence")
 
 
 def bic(fit: MixtureFit) -> float:
-    """Log likelihood less ½ P log N."""
+    """Log likelihood minus ½ P log N."""
     return fit.log_likelihood - 0.5 * fit.problem.n_free * np.log(fit.problem.n_effective)
 
 
 def aic(fit: MixtureFit) -> float:
-    """Log likelihood less P."""
+    """Log likelihood minus P."""
     return fit.log_likelihood - fit.problem.n_free
 
 
 def icl(fit: MixtureFit) -> float:
-    """BIC less the entropy of the responsibilities."""
+    """BIC minus the entropy of the responsibilities."""
     r = fit.responsibilities
     weights = 1.0 if fit.problem.latent.row_weights is None else fit.problem.latent.row_weights[:, None]
     return bic(fit) + float(np.sum(weights * xlogy(r, r)))
@@ -72,19 +72,19 @@ def choose_components(
     Parameters
     ----------
     problem : MixtureProblem, or callable
-        Its ``n_components`` is not used; or the problem with each number, where priors depend on the number. For
-        ``evidence`` an emission without a prior gets the weak one for its number of components.
+        The problem, whose ``n_components`` is ignored; or a function from the number to the problem, if priors depend
+        on the number. For ``evidence`` an emission without a prior gets the weak prior for its number of components.
     numbers : sequence of int
-        Candidates.
+        Candidate numbers of components.
     folds : int
-        For ``held_out``.
+        Number of folds of ``held_out``.
 
     Returns
     -------
     NumberChoice
-        Scores are -inf where components collapsed in every search.
+        The scores, -inf for numbers with which components collapsed in every search.
     MixtureFit or VariationalFit
-        With the best number, on all rows.
+        The fit with the best number, on all rows.
     """
     if criterion not in CRITERIA:
         raise OptionError(f"unknown criterion '{criterion}'{hint(criterion, CRITERIA)}", code="unknown-word")
@@ -117,7 +117,7 @@ def choose_components(
 def _scored(
     problem: MixtureProblem, criterion: Criterion, options: MixtureOptions, rng: np.random.Generator
 ) -> tuple[float, MixtureFit | VariationalFit | None]:
-    """The score and the fit; -inf and none where components collapse in every search."""
+    """The score and the fit; -inf and None if components collapse in every search."""
     if criterion == "evidence":
         variational = fit_variational(problem, rng=rng, restarts=options.restarts)
         return variational.log_evidence, variational
@@ -129,7 +129,7 @@ def _scored(
 
 
 def held_out(problem: MixtureProblem, options: MixtureOptions, folds: int, rng: np.random.Generator) -> np.ndarray:
-    """Log density of each row (times its weight) under the fit without its fold, (N,).
+    """Log density of each row (times its weight) under the fit without its fold, shape (N,).
 
     The folds are the same for every number of components.
     """

@@ -1,7 +1,7 @@
 """Gibbs draws from the posterior of a mixture with conjugate components.
 
-It needs no gradient; latent classes, known labels, missing cells and reported labels (a categorical column) cost
-nothing extra.
+No gradient is needed; latent classes, known labels, missing cells and reported labels (a categorical column) need no
+additional computation.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ def mixture_sampler(
     swaps: bool = False,
     keeps_states: bool = False,
 ) -> LatentSampler:
-    """Gibbs steps of a mixture; without a prior of its components it gets a weak one.
+    """The Gibbs sampler of a mixture; components without a prior get a weak one.
 
     Parameters
     ----------
     start : callable
-        Parameters where a chain begins, from its generator.
+        Maps a chain's generator to its initial parameters.
     swaps : bool
-        Whether two components may trade places in every sweep. It is for components that differ in nothing but the
-        prior of their weights.
+        Whether two components may swap labels in every sweep, for components that differ only in the prior of their
+        weights.
     keeps_states : bool
-        Whether the labels of the rows are kept, as ``states``.
+        Whether the labels of the rows are stored, as ``states``.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""A mixture whose labels are all known: every component by itself, in closed form.
+"""A mixture with known labels, solved in closed form for each component.
 
-The weights are Dirichlet, and each component's parameters have the conjugate posterior of its own rows. Marginals of
-means are Student's t, of variances inverse gamma, of rates gamma, of probabilities beta [1]_.
+The weights have a Dirichlet posterior, and each component's parameters the conjugate posterior given its rows.
+Marginals of means are Student's t, of variances inverse gamma, of rates gamma, of probabilities beta [1]_.
 
 References
 ----------
@@ -27,7 +27,7 @@ __all__ = ["KnownComponents", "Marginal", "component_marginals"]
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """Marginal posteriors of an array of quantities: those of a SciPy law, or (``root``) their square roots."""
+    """Marginal posteriors of an array of quantities: a SciPy distribution, or (``root``) that of the square root."""
 
     law: Any
     root: bool = False
@@ -51,7 +51,7 @@ class Marginal:
 
 @dataclass(frozen=True)
 class Certain:
-    """The law of a quantity that can only be 1, as SciPy's laws are asked."""
+    """The distribution of a quantity that is always 1, with the interface of SciPy's distributions."""
 
     n: int
 
@@ -66,12 +66,12 @@ class Certain:
 
 
 def component_marginals(emission: Any, statistics: dict[str, Any]) -> dict[str, Marginal]:
-    """Of ``mean`` and ``sd``, ``rate``, or ``probability``."""
+    """Marginals of ``mean`` and ``sd``, of ``rate``, or of ``probability``."""
     if isinstance(emission, FullGaussian | DiagonalGaussian):
         return _normal(emission, statistics)
     if isinstance(emission, Categorical):
         a = emission.concentration(statistics)
-        # Beyond a column's own levels there is nothing, where others have more.
+        # Columns with fewer levels than others are padded.
         used = np.arange(a.shape[-1]) < np.array(emission.levels)[:, None]
         rest = np.where(used, a, 0.0).sum(axis=-1, keepdims=True) - a
         return {"probability": Marginal(stats.beta(a, np.where(used, rest, 1.0)))}
@@ -97,12 +97,12 @@ def _normal(emission: FullGaussian | DiagonalGaussian, statistics: dict[str, Any
 
 @dataclass(frozen=True, eq=False)
 class KnownComponents:
-    """The posterior of a mixture whose labels are all known.
+    """The posterior of a mixture with known labels.
 
     Attributes
     ----------
     problem : MixtureProblem
-        With ``allowed`` one component for each row, and conjugate priors.
+        The problem, with one ``allowed`` component per row and conjugate priors.
     """
 
     problem: MixtureProblem
@@ -116,18 +116,18 @@ class KnownComponents:
 
     @cached_property
     def concentration(self) -> np.ndarray:
-        """Of the weights' Dirichlet posterior, (K,)."""
+        """Concentration of the Dirichlet posterior of the weights, shape (K,)."""
         return self.problem.latent.prior_counts + self.statistics["weights"]
 
     @property
     def weights(self) -> Marginal:
-        """Of each weight."""
+        """The marginal posterior of each weight."""
         a = self.concentration
         return Marginal(Certain(1) if len(a) == 1 else stats.beta(a, a.sum() - a))
 
     @cached_property
     def log_evidence(self) -> float:
-        """Log density of rows and labels."""
+        """Log marginal likelihood of rows and labels."""
         after = self.concentration
         before = after - self.statistics["weights"]
         labels = (gammaln(after) - gammaln(before)).sum() + gammaln(before.sum()) - gammaln(after.sum())
@@ -136,6 +136,6 @@ class KnownComponents:
         return float(labels + rows)
 
     def draws(self, rng: np.random.Generator, n: int) -> list[dict[str, Any]]:
-        """Parameters, drawn independently."""
+        """Independent draws of the parameters."""
         weights = rng.dirichlet(self.concentration, n)
         return [{"weights": w, **self.problem.emission.draw(rng, self.statistics)} for w in weights]

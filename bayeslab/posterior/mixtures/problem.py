@@ -1,9 +1,9 @@
 """Mixtures as problems for EM: components that may collapse, and classification EM.
 
-A row comes from component k with probability w_k, and then from the k-th set of an emission's parameters. EM fills the
-unseen component in by its responsibilities and takes the best parameters for them; no step lowers the likelihood [1]_.
-Every variant of `expectation_maximisation.maximise` works for them. Where a component has lost its rows or its
-spread, the likelihood of a Gaussian has no bound: the M-step raises :class:`Collapse`.
+A row belongs to component k with probability w_k, and then has the emission's distribution with the k-th set of
+parameters. EM computes the responsibilities of the components and maximises the parameters given them; no step lowers
+the likelihood [1]_. All variants of `expectation_maximisation.maximise` apply. If a component has lost its rows or its
+variance, the likelihood of a Gaussian is unbounded, and the M-step raises :class:`Collapse`.
 
 References
 ----------
@@ -31,7 +31,7 @@ __all__ = ["Collapse", "HardProblem", "MixtureProblem"]
 
 
 class Collapse(Exception):
-    """Components lost their rows or their spread in an M-step."""
+    """Raised when components lose their rows or their variance in an M-step."""
 
     def __init__(self, components: np.ndarray, theta: Parameters) -> None:
         super().__init__(f"components {components.tolist()} collapsed")
@@ -40,9 +40,9 @@ class Collapse(Exception):
 
 @dataclass(frozen=True, eq=False)
 class MixtureProblem(LatentProblem):
-    """A mixture and its data, as EM sees them.
+    """A mixture and its data, as a problem for EM.
 
-    Parameters ("theta") are those of the labels, ``weights`` or ``gate``, and the emission's. An emission without a
+    Parameters ("theta") are those of the labels, ``weights`` or ``gate``, and of the emission. An emission without a
     prior is fitted by maximum likelihood.
 
     Attributes
@@ -64,25 +64,25 @@ class MixtureProblem(LatentProblem):
     def of(
         cls, emission: Any, rows: np.ndarray, n_components: int, concentration: float | np.ndarray = 1.0, **labels: Any
     ) -> MixtureProblem:
-        """A mixture of so many components; ``labels`` are further attributes of the labels."""
+        """A mixture of ``n_components``; ``labels`` are further attributes of the labels."""
         return cls(emission, rows, Labels(n_components, concentration, **labels))
 
     def at(self, rows: np.ndarray) -> MixtureProblem:
-        """The same on some of the rows, by number or by mask."""
+        """The same mixture on a subset of the rows, by index or by mask."""
         return replace(self, rows=self.rows[rows], latent=self.latent.at(rows))
 
     def sized(self, n_components: int) -> MixtureProblem:
-        """The same with another number of components."""
+        """The same mixture with another number of components."""
         return replace(self, latent=replace(self.latent, n_states=n_components))
 
     def with_weak_prior(self) -> MixtureProblem:
-        """The same with a prior of the emission, on the scale of the rows, where it has none."""
+        """The same mixture; an emission without a prior gets a weak one on the scale of the rows."""
         if self.emission.prior is not None:
             return self
         return replace(self, emission=self.emission.with_prior(self.rows, max(self.n_components, 1)))
 
     def check(self) -> None:
-        """Refuse what cannot be fitted.
+        """Refuse problems that cannot be fitted.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class MixtureProblem(LatentProblem):
         self.emission.check(self.rows)
         self.latent.check(n_rows)
 
-    # ------------------------------------------------------------------ facts
+    # ------------------------------------------------------------------ sizes
 
     @property
     def n_components(self) -> int:
@@ -114,7 +114,7 @@ class MixtureProblem(LatentProblem):
 
     @cached_property
     def offsets(self) -> np.ndarray:
-        """Every row is a sequence of its own."""
+        """Offsets of sequences; every row is its own sequence."""
         return np.arange(len(self.rows) + 1)
 
     @cached_property
@@ -123,13 +123,13 @@ class MixtureProblem(LatentProblem):
 
     @property
     def n_effective(self) -> float:
-        """Rows, counted with their weights."""
+        """Number of rows, counted with their weights."""
         weights = self.latent.row_weights
         return float(len(self.rows) if weights is None else weights.sum())
 
     @property
     def n_free(self) -> int:
-        """Free parameters."""
+        """Number of free parameters."""
         return self.latent.n_free + int(self.emission.n_free(self.n_components))
 
     # ------------------------------------------------------------------ EM
@@ -140,7 +140,7 @@ class MixtureProblem(LatentProblem):
         return law.log_likelihoods(True), law.filter("filter")
 
     def statistics(self, responsibilities: np.ndarray, theta: Parameters | None = None) -> Statistics:
-        """What the M-step needs, from responsibilities (N, K)."""
+        """The sufficient statistics for the M-step, from responsibilities (N, K)."""
         return self.latent.counts(responsibilities) | self.totals(responsibilities, theta)
 
     def update(self, statistics: Mapping[str, Any], theta: Parameters | None = None) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class MixtureProblem(LatentProblem):
         Raises
         ------
         Collapse
-            If a component has lost its rows or its spread.
+            A component has lost its rows or its variance.
         """
         if "responsibilities" in statistics:
             statistics = self.statistics(statistics["responsibilities"], theta)
@@ -162,15 +162,15 @@ class MixtureProblem(LatentProblem):
         return fitted
 
     def chain(self, theta: Parameters, rng: np.random.Generator) -> Callable[[Parameters], Statistics]:
-        """Draws of the components, for stochastic EM; totals are averaged as responsibilities."""
+        """A sampler of components for stochastic EM; statistics are averaged as responsibilities."""
         return lambda at: {"responsibilities": np.eye(self.n_components)[self.law(at).sample(rng)]}
 
 
 @dataclass(frozen=True, eq=False)
 class HardProblem:
-    """Classification EM [2]_: each row wholly in its best component.
+    """Classification EM [2]_: each row is assigned entirely to its best component.
 
-    The joint log likelihood of rows and labels takes the place of the log likelihood, and never falls.
+    The joint log likelihood of rows and labels replaces the log likelihood, and never falls.
     """
 
     problem: MixtureProblem

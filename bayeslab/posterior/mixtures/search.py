@@ -1,13 +1,13 @@
-"""Mixtures fitted: EM, MAP-EM, hard EM (k-means), restarts, and repair of bad components.
+"""Fits of mixtures: EM, MAP-EM, hard EM (k-means), restarts, and repair of bad components.
 
-Three things go wrong in practice, and are handled here:
+Three common problems are handled here:
 
 - *Local maxima*: several starts, each from k-means++ seeds [1]_.
-- *A component collapses* on one point, where the likelihood of a Gaussian has no bound. The search stops as
-  soon as a component has no spread, and the component is planted anew among the rows that the others
-  explain worst. With a prior (``method: map``) it cannot happen.
-- *Two components merge*: they say the same about every row they hold. One of them is planted anew, and the
-  result kept if it is better.
+- *A component collapses* on one point, where the likelihood of a Gaussian is unbounded. The search stops as
+  soon as a component has no variance, and the component is moved to the rows that the others fit
+  worst. With a prior (``method: map``) this cannot happen.
+- *Two components merge*: they have the same density at all their rows. One of them is moved, and the
+  result is kept if it is better.
 
 References
 ----------
@@ -54,14 +54,14 @@ type Progress = Callable[[int, int, Mapping[str, Any], float], None]
 
 
 class AllCollapsed(DataError):
-    """Every search lost a component."""
+    """Raised when a component collapsed in every search."""
 
 
 # --------------------------------------------------------------------------------- repair
 
 
 def merging(problem: MixtureProblem, theta: Parameters, *, within: float = 0.05) -> list[tuple[int, int]]:
-    """Pairs of components that say the same: over the rows they hold, |log p_j - log p_k| is ``within`` on average."""
+    """Pairs of merged components: the average |log p_j - log p_k| over their rows is at most ``within``."""
     log_density = problem.log_density(theta)
     _, r = problem.responsibilities(theta)
     if problem.latent.row_weights is not None:
@@ -80,7 +80,7 @@ def merging(problem: MixtureProblem, theta: Parameters, *, within: float = 0.05)
 def _replanted(
     problem: MixtureProblem, theta: Parameters, components: np.ndarray, rng: np.random.Generator
 ) -> Parameters:
-    """The parameters with some components moved to where the others explain the rows worst."""
+    """The parameters with some components moved to the rows that the others fit worst."""
     others = np.setdiff1d(np.arange(problem.n_components), components)
     points = problem.emission.features(problem.rows)
     if len(others) == 0:
@@ -97,7 +97,7 @@ def _replanted(
     r[:, others] = among
     size = max(problem.rows.shape[1] + 2, len(points) // (2 * problem.n_components))
     for k in components:
-        # A row that the others explain badly, with its neighbours: alone it would collapse again.
+        # A row that the others fit badly, with its neighbours: alone it would collapse again.
         surprise = evidence.max() - np.maximum(evidence, evidence.max() - 1e3)
         centre = points[rng.choice(len(points), p=surprise / surprise.sum() if surprise.sum() > 0 else None)]
         near = np.argsort(np.sum((points - centre) ** 2, axis=1), kind="stable")[:size]
@@ -111,24 +111,24 @@ def _replanted(
 
 @dataclass(frozen=True)
 class MixtureOptions:
-    """How to search.
+    """Options of the search.
 
     Attributes
     ----------
     method
-        ``em`` (maximum likelihood), ``map`` (with priors), ``hard`` (each row wholly in its best component).
+        ``em`` (maximum likelihood), ``map`` (with priors), ``hard`` (each row assigned to its best component).
     variant
-        Of EM: see `expectation_maximisation`.
+        Variant of EM: see `expectation_maximisation`.
     restarts : int
-        Starting points; the best end is kept.
+        Number of starts; the best end is kept.
     start
-        Where they come from: ``k_means`` (seeds, then Lloyd's algorithm), ``k_means++`` (seeds), or ``random``
+        Kind of starts: ``k_means`` (seeds, then Lloyd's algorithm), ``k_means++`` (seeds), or ``random``
         responsibilities.
     repairs : int
-        How often a search may plant collapsed or merged components anew.
+        Maximum number of times that a search may move collapsed or merged components.
     unlike : bool
-        Whether the later half of the searches, and any that would begin where one before it did, go on from the best
-        of many short searches from unlike starts.
+        Whether the second half of the searches, and any with the same start as an earlier one, start from the best of
+        many short searches from diverse starts.
     """
 
     method: Method = "em"
@@ -148,21 +148,21 @@ class MixtureFit:
     Attributes
     ----------
     problem : MixtureProblem
-        With the prior that was used.
+        The problem, with the prior that was used.
     parameters : dict
-        ``weights`` or ``gate``, and the emission's.
+        ``weights`` or ``gate``, and the emission's parameters.
     log_likelihood, log_posterior : float
-        For hard EM of the rows with their labels.
+        For hard EM, those of the rows with their labels.
     trace : ndarray
         Log likelihood at the start and after each iteration of the best search.
     ends : ndarray
-        Log posteriors that the searches ended in, -inf where one failed.
+        Final log posteriors of the searches, -inf for failed ones.
     iterations : int
     converged : bool
     repaired : tuple of str
-        What was repaired on the way to the best end.
+        Repairs in the best search.
     warnings : tuple of str
-        What is still wrong with it.
+        Remaining problems of the fit.
     """
 
     problem: MixtureProblem
@@ -178,7 +178,7 @@ class MixtureFit:
 
     @cached_property
     def responsibilities(self) -> np.ndarray:
-        """(N, K)."""
+        """Responsibilities of the components, shape (N, K)."""
         return self.problem.responsibilities(self.parameters)[1]
 
     @property
@@ -187,21 +187,21 @@ class MixtureFit:
         return self.responsibilities.argmax(axis=1)
 
     def log_evidence(self, rows: np.ndarray, inputs: np.ndarray | None = None) -> np.ndarray:
-        """Log density of further rows, (N,)."""
+        """Log density of new rows, shape (N,)."""
         other = replace(self.problem, rows=rows, latent=self.problem.latent.on(inputs=inputs))
         return other.responsibilities(self.parameters)[0]
 
 
 @dataclass
 class Search:
-    """One start and what became of it.
+    """One search from one start.
 
     Attributes
     ----------
     result : EMResult or None
-        None if every attempt collapsed.
+        The result; None if every attempt collapsed.
     repaired : list of str
-        What was repaired on the way.
+        Repairs in the search.
     interrupted : bool
     """
 
@@ -226,7 +226,7 @@ def fit_mixture(
         Parameters to start the first search from; with ``restarts=1`` the only one.
     progress : callable, optional
         Called with the number of the search, the iteration, the parameters and the log posterior. A KeyboardInterrupt
-        ends the searches with what they have.
+        ends the searches with their current results.
 
     Raises
     ------
@@ -270,9 +270,9 @@ def search(
     start: Parameters | Callable[[np.random.Generator], Parameters] | None = None,
     progress: Progress | None = None,
 ) -> tuple[MixtureProblem, list[Search]]:
-    """The problem with the prior that is used, and every search; as :func:`fit_mixture`.
+    """The problem with the prior that is used, and all searches; parameters as for :func:`fit_mixture`.
 
-    ``start`` is where the first search begins, or a callable that says where each does, from its generator.
+    ``start`` has the parameters of the first start, or maps a generator to those of each start.
     """
     for name, allowed in (("method", ("em", "map", "hard")), ("start", ("k_means", "k_means++", "random"))):
         if getattr(options, name) not in allowed:
@@ -308,7 +308,7 @@ def _unlike(
     first: Parameters | None,
     rng: np.random.Generator,
 ) -> list[Parameters | None]:
-    """Where searches begin: half of them as always, if no two are the same, the others where short ones ended."""
+    """Starts of the searches: the first half as usual, without repetitions, the others from ends of short searches."""
     out: list[Parameters | None] = []
     heights: list[float] = []
     for number, generator in enumerate(sources):
@@ -339,15 +339,15 @@ def _height(problem: MixtureProblem, theta: Parameters) -> float:
         return float(problem.expect(theta)[0] + problem.log_prior(theta))
 
 
-# Responsibilities (of rows, components and columns) that all short searches may fill at each step; short searches at
-# most; and their steps.
+# Limit of rows times components times columns for all short searches per step; maximum number of short searches; and
+# their steps.
 _CHEAP, _MANY, _STEPS = 2_000_000, 40, 10
 
 
 def _short(
     problem: MixtureProblem, options: MixtureOptions, wanted: int, rng: np.random.Generator
 ) -> list[Parameters | None]:
-    """Where the best of many short searches from unlike starts ended, the highest first.
+    """Ends of the best of many short searches from diverse starts, highest first.
 
     References
     ----------
@@ -358,7 +358,7 @@ def _short(
     each = problem.n_components * max(problem.rows.size, 1)
     kinds: list[Callable[[MixtureProblem, np.random.Generator], np.ndarray]] = [by_rows, by_chance, by_seeds]
     if options.method == "map":
-        # Without a prior a small component has no bound: it would be looked for where rows happen to coincide.
+        # Without a prior the likelihood of a small component is unbounded: searches would end where rows coincide.
         kinds = [by_clump, *kinds]
     ends: list[tuple[float, Parameters]] = []
     for k in range(int(np.clip(_CHEAP // each, wanted, _MANY))):
@@ -417,7 +417,7 @@ def _search(
 def _planted(
     problem: MixtureProblem, theta: Parameters, components: np.ndarray, rng: np.random.Generator
 ) -> Parameters | None:
-    """As `_replanted`; None (a fresh start) if even that has no spread."""
+    """Like `_replanted`; None (a new start) if the result has no variance either."""
     try:
         return _replanted(problem, theta, components, rng)
     except Collapse:

@@ -1,4 +1,4 @@
-"""Where searches for the parameters of a mixture begin: guesses of the rows' components.
+"""Starts of searches for the parameters of a mixture: guesses of the rows' components.
 
 References
 ----------
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Start = Literal["k_means", "k_means++", "random"]
-# The smallest share of the rows' variance that a component of a start has.
+# Minimum variance of a component of a start, as a share of the rows' variance.
 _NARROWEST = 1e-4
 
 
@@ -41,7 +41,7 @@ def starting_labels(problem: MixtureProblem, kind: Start, rng: np.random.Generat
     points = problem.emission.features(problem.rows)
     centres = points[seeds(points, k, rng)]
     if problem.latent.allowed is not None:
-        # Known labels say which component is which.
+        # Known labels identify the components.
         known = problem.latent.allowed.sum(axis=1) == 1
         for j in np.flatnonzero(problem.latent.allowed[known].any(axis=0)):
             centres[j] = points[known & problem.latent.allowed[:, j]].mean(axis=0)
@@ -53,7 +53,7 @@ def starting_labels(problem: MixtureProblem, kind: Start, rng: np.random.Generat
 
 
 def permitted(problem: MixtureProblem, guess: np.ndarray) -> np.ndarray:
-    """The guess among the components that are allowed; where it has none of them, all alike."""
+    """The guess restricted to the allowed components; uniform over these if it has none of them."""
     if problem.latent.allowed is None:
         return guess
     guess = np.where(problem.latent.allowed, guess + 1e-12, 0.0)
@@ -67,7 +67,7 @@ def start(problem: MixtureProblem, kind: Start, rng: np.random.Generator) -> Par
 def start_from_labels(problem: MixtureProblem, labels: np.ndarray) -> Parameters:
     """Parameters from a guess of the rows' components: codes (N,), or probabilities (N, K).
 
-    The guess is believed by nine tenths, so that no component starts without spread.
+    The guess gets a weight of nine tenths, so that no component starts without variance.
     """
     k = problem.n_components
     sure = np.eye(k)[labels] if labels.ndim == 1 else labels
@@ -83,7 +83,7 @@ def by_chance(problem: MixtureProblem, rng: np.random.Generator) -> np.ndarray:
 
 
 def by_rows(problem: MixtureProblem, rng: np.random.Generator) -> np.ndarray:
-    """Around random rows, each component as wide as it happens to be."""
+    """Starts around random rows, with random widths of the components."""
     points = problem.emission.features(problem.rows)
     n, k = len(points), problem.n_components
     distance = distances(points, points[rng.choice(n, k, replace=n < k)])
@@ -95,7 +95,7 @@ def by_rows(problem: MixtureProblem, rng: np.random.Generator) -> np.ndarray:
 
 
 def by_clump(problem: MixtureProblem, rng: np.random.Generator) -> np.ndarray:
-    """One component the nearest neighbours of a row, where rows lie close, and the others by seeds in the rest."""
+    """A start with the nearest neighbours of a row in a dense region as one component, and seeds for the others."""
     points = problem.emission.features(problem.rows)
     n, k = len(points), problem.n_components
     size = min(n, int(np.exp(rng.uniform(np.log(points.shape[1] + 2), np.log(max(n / 4, points.shape[1] + 3))))))
@@ -108,5 +108,5 @@ def by_clump(problem: MixtureProblem, rng: np.random.Generator) -> np.ndarray:
     if k > 1 and len(rest) >= k - 1:
         centres = points[rest][seeds(points[rest], k - 1, rng)]
         labels[rest] = 1 + distances(points[rest], centres).argmin(axis=1)
-    # Hardly a doubt: a tenth of all other rows would widen a clump to the whole.
+    # Little weight for other rows: a tenth of them would widen a clump to the whole.
     return np.asarray(0.999 * np.eye(k)[labels] + 0.001 / k)

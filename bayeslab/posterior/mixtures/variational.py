@@ -1,17 +1,17 @@
 """Variational EM for mixtures with conjugate components: a posterior, and a bound on the evidence.
 
-The posterior of parameters and components together is approximated by a product, q(z) q(θ). Each
-factor is set to the best one given the other, in turns: responsibilities from *expected* log
-densities, and conjugate posteriors from responsibilities [1]_. The evidence lower bound (ELBO) never
-decreases and is at most the log evidence; components that are not needed lose their rows.
+The joint posterior of parameters and components is approximated by a product, q(z) q(θ). Each factor
+in turn is set to its optimum given the other: responsibilities from *expected* log densities, and
+conjugate posteriors from responsibilities [1]_. The evidence lower bound (ELBO) never decreases and
+is at most the log evidence; superfluous components lose their rows.
 
-With K! numberings of equal posterior mass, and q around one of them, ELBO + log K! is the usual
-estimate of the log evidence of K components [1]_.
+As there are K! labellings of equal posterior mass, and q covers one of them, ELBO + log K! is the
+usual estimate of the log evidence of K components [1]_.
 
-A gate on inputs has no conjugate prior. Its coefficients get a normal q, through Böhning's bound [2]_:
-log Σ exp lies below a quadratic with the curvature A = (I - 11'/K) / 2, whatever the point at which
-it touches. So the covariance of q never changes, and the ELBO is still monotone and a bound: with
-regressions as components this is a Bayesian mixture of experts [3]_.
+A gate on inputs has no conjugate prior. Its coefficients get a normal q, by Böhning's bound [2]_:
+log Σ exp lies below a quadratic with the curvature A = (I - 11'/K) / 2 for every point of tangency.
+So the covariance of q is constant, and the ELBO is still monotone and a lower bound. With regressions
+as components this is a Bayesian mixture of experts [3]_.
 
 References
 ----------
@@ -42,7 +42,7 @@ __all__ = ["VariationalFit", "climb", "fit_variational", "prepared"]
 
 @dataclass(frozen=True, eq=False)
 class _Gate:
-    """A normal posterior of the gate's free coefficients, (K - 1, q), and where its bound touches."""
+    """A normal posterior of the gate's free coefficients, (K - 1, q), and the point of tangency of its bound."""
 
     mean: np.ndarray
     covariance: np.ndarray
@@ -56,7 +56,7 @@ class _Gate:
         return cls(np.zeros((m, q)), np.linalg.inv(inverse), np.zeros((len(inputs), m)))
 
     def update(self, inputs: np.ndarray, weights: np.ndarray, responsibilities: np.ndarray) -> _Gate:
-        """The best normal posterior for these responsibilities, then the best place to touch."""
+        """The optimal normal posterior for these responsibilities, then the optimal point of tangency."""
         n_components = responsibilities.shape[1]
         slope = np.exp(self.point - _log_total(self.point)[:, None])
         target = responsibilities[:, 1:] - slope + self.point @ _curvature(n_components)
@@ -73,7 +73,7 @@ class _Gate:
         return eta - (_log_total(eta[:, 1:]) + slack)[:, None]
 
     def coefficients(self, free: np.ndarray | None = None) -> np.ndarray:
-        """(K, q), of the mean or of ``free`` coefficients: the first component's are zero."""
+        """Coefficients (K, q) from the mean or from ``free`` ones, with zeros for the first component."""
         free = self.mean if free is None else free
         return np.vstack([np.zeros((1, free.shape[1])), free])
 
@@ -113,11 +113,11 @@ class VariationalFit:
     ----------
     problem : MixtureProblem
     concentration : ndarray (K,)
-        Of the Dirichlet posterior of the weights, where there is no gate.
+        Concentration of the Dirichlet posterior of the weights, if there is no gate.
     statistics : dict
-        Expected statistics; the emission's ``draw`` and ``expected_log_density`` take them to the posterior.
+        Expected sufficient statistics; the emission's ``draw`` and ``expected_log_density`` use them.
     responsibilities : ndarray (N, K)
-        Those that the posterior of the parameters was made with.
+        The responsibilities from which the posterior of the parameters was computed.
     trace : ndarray
         ELBO by iteration.
     converged : bool
@@ -146,11 +146,11 @@ class VariationalFit:
 
     @property
     def counts(self) -> np.ndarray:
-        """Expected rows of each component, (K,)."""
+        """Expected number of rows of each component, shape (K,)."""
         return np.asarray(self.statistics["weights"])
 
     def mode(self) -> dict[str, Any]:
-        """Parameters at the mode given the responsibilities, the weights at their mean."""
+        """Parameters at their mode given the responsibilities, with weights at their mean."""
         parameters = dict(self.problem.emission.maximise(self.statistics))
         if self.gate is not None:
             return {"gate": self.gate.coefficients(), **parameters}
@@ -164,10 +164,10 @@ class VariationalFit:
         return {"weights": rng.dirichlet(self.concentration), **parameters}
 
     def log_ratio(self, theta: Mapping[str, Any]) -> float:
-        """log p(rows, θ) - log q(θ), the components summed out: the importance of a draw.
+        """log p(rows, θ) - log q(θ) with the components summed out: the log importance ratio of a draw.
 
-        By Bayes' rule q(θ) is the prior times what the responsibilities' share of each row says of θ, over the evidence
-        of that; so the prior cancels.
+        By Bayes' rule q(θ) is the prior times the likelihood of the rows weighted by the responsibilities, divided by
+        the corresponding evidence; so the prior cancels.
         """
         problem = self.problem
         log_density = problem.log_density(theta)
@@ -194,7 +194,7 @@ def prepared(problem: MixtureProblem) -> MixtureProblem:
     Raises
     ------
     OptionError, DataError
-        No conjugate prior, or data that cannot be fitted.
+        There is no conjugate prior, or the data cannot be fitted.
     """
     if not isinstance(problem.emission, ConjugateEmission):
         raise OptionError(
@@ -253,7 +253,7 @@ def climb(
         held = responsibilities * weights[:, None]
         statistics = problem.statistics(responsibilities)
         expected = emission.expected_log_density(statistics, problem.rows)
-        # KL(q(θ) || p(θ)): the expected log likelihood of what was added, less its evidence.
+        # KL(q(θ) || p(θ)): the expected log likelihood of the weighted rows minus their evidence.
         divergence = float(np.sum(held * expected)) - base - float(emission.log_marginal(statistics).sum())
         concentration = prior + held.sum(axis=0)
         if gate is not None and problem.latent.inputs is not None:
@@ -280,7 +280,7 @@ def _row_weights(problem: MixtureProblem) -> np.ndarray:
 
 
 def _log_normaliser(a: np.ndarray) -> float:
-    """Of a Dirichlet."""
+    """Log normalising constant of a Dirichlet distribution."""
     return float(gammaln(a).sum() - gammaln(a.sum()))
 
 

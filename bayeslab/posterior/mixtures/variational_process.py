@@ -1,9 +1,9 @@
-r"""Coordinate ascent for mixtures of a Dirichlet or Pitman-Yor process, the stick broken off after K pieces.
+r"""Coordinate ascent for mixtures of a Dirichlet or Pitman-Yor process, with stick breaking truncated at K pieces.
 
 The posterior of sticks, components, rows' components and α is approximated by a product [1]_: each v_k is
 Beta(1 - σ + N_k, α̃ + k σ + Σ_{l>k} N_l) with N_k the expected rows of component k and α̃ = E α, components are as in
 :mod:`bayeslab.posterior.mixtures.variational`, and α is Gamma(a + K - 1, b - Σ E log(1 - v)) where its prior is
-Gamma(a, b). Components in the order of their sizes fit a stick best [2]_. The bound on the log evidence never falls.
+Gamma(a, b). Components sorted by size fit the stick-breaking prior best [2]_. The lower bound never falls.
 
 References
 ----------
@@ -60,12 +60,12 @@ class StickFit:
 
     @property
     def counts(self) -> np.ndarray:
-        """Expected rows of each component, (K,)."""
+        """Expected number of rows of each component, shape (K,)."""
         return np.asarray(self.responsibilities.sum(axis=0))
 
     @property
     def remainder(self) -> float:
-        """Expected share of the last component, which holds what is left of the stick."""
+        """Expected weight of the last component, the remainder of the stick."""
         a, b = self.sticks
         return float(np.prod(b / (a + b)))
 
@@ -79,7 +79,7 @@ class StickFit:
         return {"alpha": float(alpha), "sticks": v, "weights": weights, **parameters}
 
     def log_ratio(self, theta: Mapping[str, Any]) -> float:
-        """log p(rows, θ) - log q(θ), the rows' components summed out."""
+        """log p(rows, θ) - log q(θ) with the rows' components summed out."""
         problem = self.problem
         parameters = {name: value for name, value in theta.items() if name not in ("weights", "alpha", "sticks")}
         log_density = problem.emission.log_density(parameters, problem.rows)
@@ -105,7 +105,7 @@ def _log_gamma(x: float, shape: float, rate: float) -> float:
 
 
 def _above(counts: np.ndarray) -> np.ndarray:
-    """Rows of all later components, for all but the last."""
+    """Expected number of rows of all later components, for all components but the last."""
     return np.cumsum(counts[::-1])[::-1][1:]
 
 
@@ -123,7 +123,7 @@ def climb_sticks(
     Raises
     ------
     OptionError
-        A discount and a prior of α: no closed form.
+        There is both a discount and a prior of α, for which there is no closed form.
     """
     if prior.discount and isinstance(prior.alpha, tuple):
         raise OptionError(
@@ -166,7 +166,7 @@ def _expected(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sorted(responsibilities: np.ndarray, prior: ProcessPrior, alpha: float) -> np.ndarray:
-    """Components in the order of their sizes, where that makes the stick more probable."""
+    """Components sorted by size, if that makes the sticks more probable."""
     counts = responsibilities.sum(axis=0)
     order = np.argsort(-counts, kind="stable")
     c, d = _before(prior, alpha, len(counts) - 1)
@@ -180,7 +180,7 @@ def _sorted(responsibilities: np.ndarray, prior: ProcessPrior, alpha: float) -> 
 def _updated(
     prior: ProcessPrior, alpha: tuple[float, float] | float, log_left: np.ndarray
 ) -> tuple[float, float] | float:
-    """α's factor given the sticks', or the α at which the bound is highest."""
+    """α's factor given the sticks' factors, or the α that maximises the bound."""
     if isinstance(prior.alpha, tuple):
         return prior.alpha[0] + len(log_left), prior.alpha[1] - float(log_left.sum())
     if prior.alpha != "empirical_bayes":
@@ -192,7 +192,7 @@ def _updated(
 
     optimum = minimize_scalar(loss, bounds=tuple(np.log(ENDS)), method="bounded", options={"xatol": 1e-8})
     new = float(np.exp(optimum.x))
-    # A search within bounds that ends a hair worse than it began must not lower the bound.
+    # A bounded search that ends slightly worse than its start must not lower the bound.
     return new if loss(np.log(new)) < loss(np.log(_mean(alpha))) else alpha
 
 
