@@ -1,7 +1,7 @@
-"""Predictions of rows: a complete row is replicated; in a row with open cells these are drawn and what is given stays.
+"""Predictions of rows: complete rows are replicated; in other rows missing cells are drawn given the observed ones.
 
-That is a property of the row: other rows of the table do not change it. The answer has the columns that some row
-predicts: all of them where a row is complete, else those with open cells.
+Each row is treated separately, whatever the other rows are. The result has all columns if some row is complete, else
+the columns with missing cells.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def row_by_row(
     Parameters
     ----------
     lacking
-        By column, whether the cell of each row (n_rows,) is open.
+        By column, a mask of the missing cells (n_rows,).
     complete
-        All columns with their open cells drawn given the row's others, which stay.
+        Draws all columns with missing cells given the observed cells of the row, which are kept.
     replicate
-        All columns drawn anew.
+        Draws all cells of all columns.
     """
     partial = np.any(list(lacking.values()), axis=0)
     if not partial.any():

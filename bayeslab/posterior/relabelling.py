@@ -1,4 +1,4 @@
-"""Names of latent states that agree between draws: permutations by the states' probabilities at some rows.
+"""Relabelling of latent states: permutations that match states across draws by their probabilities at some rows.
 
 References
 ----------
@@ -18,7 +18,7 @@ __all__ = ["agreeing", "evenly", "probabilities_at"]
 
 
 def evenly(n: int, most: int) -> np.ndarray:
-    """Numbers of at most so many of n rows or draws, evenly spaced."""
+    """Indices of at most ``most`` evenly spaced elements of n."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
 
 
@@ -28,26 +28,26 @@ def probabilities_at(laws: Iterable[Law], rows: np.ndarray) -> np.ndarray:
 
 
 def agreeing(laws: Iterable[Law], rows: np.ndarray, block: np.ndarray | None = None) -> np.ndarray:
-    """Orders of the states in which P(state | all rows) of the draws agree best [1]_.
+    """Permutations of the states for which P(state | all rows) agrees best across draws [1]_.
 
     Parameters
     ----------
     laws
         The states given the data, at each draw.
     rows : ndarray of int
-        Where probabilities are compared.
+        Rows at which probabilities are compared.
     block : ndarray of int, optional
-        The states that trade places; default: all.
+        The exchangeable states; default: all.
 
     Returns
     -------
     ndarray (n_draws, n_states), or of the block
-        The states by their numbers in the draw.
+        For each draw, the indices of its states in the common order.
     """
     chances = probabilities_at(laws, rows)
     if block is None:
         return relabel_by_probabilities(chances)
     if len(block) == 1:
         return np.tile(block, (len(chances), 1))
-    within = chances[..., block] + 1e-12  # rows may be of none of these states
+    within = chances[..., block] + 1e-12  # rows may have none of these states
     return block[relabel_by_probabilities(within / within.sum(axis=-1, keepdims=True))]

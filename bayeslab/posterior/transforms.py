@@ -1,4 +1,4 @@
-"""Draws of a PyMC graph's parameters on their own scale, on the unconstrained one, and what is computed from them."""
+"""Draws of a PyMC graph's parameters on the natural and the unconstrained scale, and quantities computed from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["constrained", "tables_at", "unconstrained"]
 
 
 def constrained(model: pymc.Model, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Parameters on their own scale and deterministic nodes, for draws of the value variables.
+    """Parameters on their natural scale and deterministic nodes, for draws of the value variables.
 
     The completed vector of a node with missing cells is left out: its data are constant, and its
     imputed cells are the parameter ``<name>_unobserved``.
@@ -52,7 +52,7 @@ def unconstrained(model: pymc.Model, draws: Mapping[str, np.ndarray]) -> dict[st
 
 
 def tables_at(model: pymc.Model, sums: Any, values: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:
-    """The tables that are summed, at some draws of the parameters after others: shape (draws, length).
+    """Yield the tables that are summed over, in blocks of draws of the parameters, shape (draws, length).
 
     Parameters
     ----------

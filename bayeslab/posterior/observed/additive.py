@@ -1,13 +1,13 @@
-r"""Normal columns whose mean is a sum of effects, one of each of several hidden chains.
+r"""Normal columns whose mean is a sum of effects of several hidden chains.
 
-In a factorial hidden Markov model all chains speak through one output [1]_. Where its mean is additive,
+In a factorial hidden Markov model all chains share one output [1]_. If its mean is additive,
 
     y_j | z ~ Normal(mean_j + sum_c effect_cj[z_c], sd_j),    sum_k effect_cj[k] = 0,
 
 a state of the product of all chains is a row of a design: an intercept, and for each chain the
 coordinates of its state in an orthonormal basis of the vectors that sum to zero. The M-step is then a
-weighted least squares of the product states' means on that design, and the prior that is normal with
-one variance in these coordinates is the same however states are numbered.
+weighted least-squares regression of the product states' means on that design. A normal prior with one
+variance in these coordinates is invariant to the labelling of the states.
 
 References
 ----------
@@ -58,7 +58,7 @@ class AdditiveGaussian(Emission):
 
     @cached_property
     def bases(self) -> tuple[np.ndarray, ...]:
-        """Of each chain the coordinates of its states, (size, size - 1): columns orthonormal, with sum zero."""
+        """For each chain the coordinates of its states, (size, size - 1): orthonormal columns that sum to zero."""
         return tuple(helmert(size).T if size > 1 else np.zeros((1, 0)) for size in self.sizes)
 
     @cached_property
@@ -69,7 +69,7 @@ class AdditiveGaussian(Emission):
 
     @cached_property
     def design(self) -> np.ndarray:
-        """(n_product_states, n_coefficients)."""
+        """The design matrix of the product states, (n_product_states, n_coefficients)."""
         states = ProductSpace(self.sizes).states
         parts = [basis[states[:, chain]] for chain, basis in enumerate(self.bases)]
         return np.column_stack([np.ones(len(states)), *parts])
@@ -79,11 +79,11 @@ class AdditiveGaussian(Emission):
         return 1 + sum(self.sizes) - len(self.sizes)
 
     def effects(self, coefficients: np.ndarray) -> list[np.ndarray]:
-        """Of each chain, (size, d)."""
+        """The effects of each chain, (size, d)."""
         return [basis @ coefficients[block] for basis, block in zip(self.bases, self.blocks, strict=True)]
 
     def coefficients(self, mean: np.ndarray, effects: Sequence[np.ndarray]) -> np.ndarray:
-        """The inverse of :meth:`effects`, with what effects do not sum to zero by in the intercept."""
+        """The inverse of :meth:`effects`; non-zero means of effects are added to the intercept."""
         level = mean + np.sum([effect.mean(axis=0) for effect in effects], axis=0)
         return np.vstack([level, *(basis.T @ e for basis, e in zip(self.bases, effects, strict=True))])
 
@@ -111,7 +111,7 @@ class AdditiveGaussian(Emission):
         weight = responsibilities.T @ observed
         shift = ratio(responsibilities.T @ apart, weight, 0.0)
         square = responsibilities.sum(axis=1) @ apart**2
-        # The scatter about the states' own means; sums over all of them are all that is asked.
+        # The scatter about the states' means; only its sum over states is needed.
         return {"weight": weight, "mean": about + shift, "scatter": square - np.sum(weight * shift**2, axis=0)}
 
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
@@ -170,9 +170,9 @@ class AdditiveGaussian(Emission):
         return scaled(rows)
 
     def begin(self, rows: np.ndarray, rng: np.random.Generator, *, tries: int = 8, rounds: int = 12) -> Parameters:
-        """Where a search can begin: rows go to the nearest product state and means to its rows, in turns.
+        """A start for searches: rows are assigned to the nearest product state and means are updated, in turn.
 
-        The best of several random beginnings; time does not enter.
+        The best of several random starts is used; the order in time is ignored.
         """
         ends = [self._turns(rows, rng, rounds) for _ in range(tries)]
         return min(ends, key=lambda end: float(np.sum(np.log(end["variance"]))))

@@ -1,4 +1,4 @@
-"""Columns of any distribution of single numbers, its parameters named as in a model's formulas.
+"""Columns with any univariate distribution, whose parameters have the names of the model language.
 
 The arithmetic on plain arrays and the weak priors are those of
 :class:`bayeslab.distributions.emissions.any_distribution.AnyDistribution`. Graphs have the same priors; in the whitened
@@ -27,8 +27,8 @@ __all__ = ["DistributedPart"]
 class DistributedPart(StatePart):
     """Columns of one distribution; see :class:`bayeslab.posterior.observed.part.StatePart`.
 
-    Parameters that the word itself gives as numbers have no names here: ``emission.known`` has them. Written priors are
-    the emission's as well.
+    Parameters fixed in the distribution's text have no names here; they are in ``emission.known``. Priors of the model
+    file are also those of the emission.
     """
 
     emission: AnyDistribution
@@ -87,7 +87,7 @@ class DistributedPart(StatePart):
         return {name: v if self.by_column else v[:, 0] for name in self.names for v in [theta[self.parameter(name)]]}
 
     def _mean(self, theta: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        """The mean of each state where it has a closed form; infinite where there is none."""
+        """The mean of each state if it has a closed form; infinite if the distribution has no mean."""
         moments = closed_moments(self.emission.name)
         if moments is None:
             return None
@@ -95,7 +95,7 @@ class DistributedPart(StatePart):
             return np.asarray(moments(*(theta[word] for word in self.emission.parameters))[0])
 
     def location(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The mean (K,) of the first column in each state where it has a closed form, else the first parameter."""
+        """The mean (K,) of the first column in each state if it has a closed form, else the first parameter."""
         first = {word: value[:, 0] for word, value in self.to_emission(values).items()}
         mean = self._mean(first)
         if mean is not None and np.isfinite(mean).all():
@@ -103,7 +103,7 @@ class DistributedPart(StatePart):
         return first[self.emission.learned[0]]
 
     def place(self, values: Mapping[str, Any], column: str) -> np.ndarray:
-        """``mu``, or the mean where it has a closed form, or the first parameter."""
+        """``mu``, or else the mean if it has a closed form, or else the first parameter."""
         j, e = self.columns.index(column), self.emission
         tables = {word: np.asarray(values[self.called(word)]) for word in e.learned}
         theta = {word: value[..., j] if self.by_column else value for word, value in tables.items()}
@@ -159,7 +159,7 @@ class DistributedPart(StatePart):
         return pymc_class(law.name)(name, **given, dims=self.dims(name), **options)
 
     def _whitened(self, name: str) -> Any:
-        """A parameter with its prior, written or weak; normal and log-normal ones from standard normal variables."""
+        """A parameter with its given or weak prior; normal and log-normal ones are computed from standard normals."""
         import pymc as pm
         import pytensor.tensor as pt
 

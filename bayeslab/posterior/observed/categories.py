@@ -1,4 +1,4 @@
-"""Columns of categories: a table of probabilities ``p_<column>`` each."""
+"""Categorical columns, each with a table of probabilities ``p_<column>``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Categories(StandardPart):
     Attributes
     ----------
     states : tuple of ndarray
-        What the columns can be.
+        The levels of each column.
     """
 
     word: str = "categorical"
@@ -47,7 +47,7 @@ class Categories(StandardPart):
 
     @property
     def n_free(self) -> int:
-        # Probabilities that sum to one have one less.
+        # Probabilities that sum to one have one free parameter less.
         return super().n_free - self.n_states * len(self.learned)
 
     def shape(self, name: str) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
-"""What EM asks of observed columns: log densities, expected totals, their M-step, and coordinates of what is learned.
+"""The interface of observed columns for EM: log densities, expected statistics, M-step, and parameter coordinates.
 
-:class:`bayeslab.posterior.observed.part.StatePart` is the contract in full, for models with names of their own;
-:class:`EmittedRows` are the rows of an emission as they are, by the emission's names.
+:class:`bayeslab.posterior.observed.part.StatePart` is the full contract, for models with their own parameter names;
+:class:`EmittedRows` holds rows of an emission, with the emission's names.
 """
 
 from __future__ import annotations
@@ -32,39 +32,39 @@ class Emitted(ABC):
     @property
     @abstractmethod
     def learned(self) -> tuple[str, ...]:
-        """Names of what is unknown."""
+        """Names of the unknown parameters."""
 
     @property
     def has_learned(self) -> bool:
-        """Whether anything is."""
+        """Whether any parameter is unknown."""
         return bool(self.learned)
 
     @property
     def constants(self) -> dict[str, np.ndarray]:
-        """What is known, and goes along with what is learned."""
+        """The known parameters, by name."""
         return {}
 
     @abstractmethod
     def called(self, parameter: str) -> str:
-        """The name here of a parameter of the emission."""
+        """The name in this model of an emission parameter."""
 
     @abstractmethod
     def shape(self, name: str) -> tuple[int, ...]: ...
 
     @abstractmethod
     def select(self, rows: np.ndarray) -> np.ndarray:
-        """What the emission takes of the rows of a model."""
+        """The columns of the model's rows that the emission uses."""
 
     @abstractmethod
     def to_emission(self, values: Values) -> dict[str, np.ndarray]:
-        """Parameters as the emission takes them, of all values of a model."""
+        """The emission's parameters, from all values of a model."""
 
     @abstractmethod
     def kind(self, name: str) -> str:
-        """What values a parameter can have, as :mod:`bayeslab.posterior.bijectors` calls it."""
+        """The support of a parameter, as named in :mod:`bayeslab.posterior.bijectors`."""
 
     def coordinates(self, name: str) -> str:
-        """What kind of values a search takes a parameter through."""
+        """The kind of coordinates in which a search moves a parameter."""
         return self.kind(name)
 
     def unit(self, name: str) -> Any:
@@ -72,7 +72,7 @@ class Emitted(ABC):
         return 1.0
 
     def constrained(self, values: Values) -> dict[str, np.ndarray]:
-        """Those of the values that a search moved off a constraint, put back without a change of the likelihood."""
+        """Values that a search moved off a constraint, projected back without changing the likelihood."""
         return {}
 
     @abstractmethod
@@ -87,9 +87,9 @@ class Emitted(ABC):
     def draw_given(
         self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, values: Values
     ) -> dict[str, np.ndarray]:
-        """What is learned, from its conjugate posterior given the rows' states; ``values`` are those before."""
+        """Draws of the unknown parameters from their conjugate posterior given the rows' states, after ``values``."""
 
-    # ------------------------------------------------------------------ what follows
+    # ------------------------------------------------------------------ derived methods
 
     @property
     def has_one_pass(self) -> bool:
@@ -101,7 +101,7 @@ class Emitted(ABC):
         return np.asarray(self.emission.log_density(self.to_emission(values), self.select(rows)))
 
     def totals(self, rows: np.ndarray, posterior: np.ndarray, values: Values | None = None) -> dict[str, Any]:
-        """Expected totals of rows that belong to states by weights (n_rows, n_states)."""
+        """Expected sufficient statistics of rows with state probabilities (n_rows, n_states)."""
         parameters = None if values is None else self.to_emission(values)
         return dict(self.emission.statistics(self.select(rows), posterior, parameters))
 
@@ -110,10 +110,10 @@ class Emitted(ABC):
         return float(self.emission.expected_log_likelihood(statistics, self.to_emission(values)))
 
     def at_limits(self, statistics: Mapping[str, Any], values: Values, *, prior: bool) -> dict[str, int]:
-        """By name, how many elements of parameters are at a limit.
+        """By name, the number of parameter elements that are at a limit.
 
-        Positive ones by the expected log density, and the prior if it counts, everything else held
-        (:mod:`bayeslab.distributions.toolbox.limits`); and those that the emission knows of.
+        For positive parameters by the expected log density (plus the prior if it is included), with all others fixed
+        (:mod:`bayeslab.distributions.toolbox.limits`); and limits that the emission reports itself.
         """
 
         def height(moved: Values) -> float:
@@ -130,16 +130,16 @@ class Emitted(ABC):
 
 @dataclass(frozen=True, eq=False)
 class EmittedRows(Emitted):
-    """Rows of an emission, its parameters by their names there.
+    """Rows of an emission, with the emission's parameter names.
 
     Attributes
     ----------
     emission : Emission
-        With its prior, or without one for maximum likelihood.
+        The emission, with its prior, or without one for maximum likelihood.
     rows : ndarray (N, D)
     n_states : int
     others : tuple of str
-        Names of values of a model that are not the emission's.
+        Names of a model's values that do not belong to the emission.
     """
 
     emission: Any
@@ -149,7 +149,7 @@ class EmittedRows(Emitted):
 
     @cached_property
     def _example(self) -> dict[str, np.ndarray]:
-        """Some parameters: their names, shapes, and the values of those that are fixed."""
+        """Example parameters, for names, shapes, and the values of fixed ones."""
         guess = np.random.default_rng(0).dirichlet(np.full(self.n_states, 5.0), len(self.rows))
         return dict(self.emission.maximise(self.emission.statistics(self.rows, guess)))
 
@@ -198,7 +198,7 @@ class EmittedRows(Emitted):
 
 
 def _which_at_limits(height: Callable[[Values], float], values: Values, name: str) -> np.ndarray:
-    """Of each element of a parameter whether it is at a limit, everything else held."""
+    """Whether each element of a parameter is at a limit, with everything else fixed."""
     value = np.asarray(values[name], float)
 
     def along(at: tuple[int, ...]) -> Callable[[float], float]:

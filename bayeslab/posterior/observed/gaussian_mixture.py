@@ -1,7 +1,7 @@
-"""States that emit a mixture of normals: parts inside states, summed out with them.
+"""States that emit a mixture of normals, whose components are summed out with the states.
 
-The parts of a state can trade places like the components of any mixture. They are numbered by increasing mean in the
-first column, in every draw by itself, after the states have their names.
+The components of a state are exchangeable. They are numbered by increasing mean in the first column, separately in
+every draw, after the states have been labelled.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MixedPart(StatePart):
 
     @property
     def computed(self) -> bool:
-        """Columns of one row share its part."""
+        """True: the columns of a row share its component."""
         return True
 
     @property
@@ -80,7 +80,7 @@ class MixedPart(StatePart):
         return {self.called(p): v.reshape(self.shape(self.called(p))) for p, v in named.items()}
 
     def ordered(self, values: Mapping[str, np.ndarray], lead: int = 0) -> dict[str, np.ndarray]:
-        """Values with the parts of every state by increasing mean of the first column."""
+        """Values with the components of every state sorted by the mean of the first column."""
         out = dict(values)
         if not self.learned:
             return out
@@ -167,5 +167,5 @@ class MixedPart(StatePart):
 
 
 def _along(each: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """A number for each column in the shape of a parameter."""
+    """One number per column, in the shape of a parameter."""
     return np.broadcast_to(each if len(shape) == 3 else each[0], shape).copy()

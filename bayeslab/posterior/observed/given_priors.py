@@ -1,9 +1,9 @@
-"""M-steps without a closed form: priors that a file writes, and Student's t columns of which something is known.
+"""M-steps without a closed form: priors of the model file, and Student's t columns with known parameters.
 
-Given the expected totals every cell (state, column) is a problem of its own, of one number at a time with the others
-held: conditional maximisations, each of which raises the expected log posterior, so that EM stays monotone [1]_. The
-density that is climbed is that of the parameters as they are named, and of the variance where a standard deviation has
-its default prior: the mode is the one of method map.
+Given the expected statistics, every cell (state, column) is a separate problem. Its parameters are maximised one at a
+time with the others fixed; each conditional maximisation raises the expected log posterior, so EM stays monotone [1]_.
+The density is that of the named parameters, and of the variance if a standard deviation has its default prior, so the
+mode is that of method map.
 
 References
 ----------
@@ -30,7 +30,7 @@ __all__ = ["CellwisePart", "climb", "climbed", "log_prior"]
 
 type Values = Mapping[str, np.ndarray]
 
-# Sweeps over the parameters in an M-step, and steps of each search.
+# Number of sweeps over the parameters in an M-step, and of steps of each search.
 _SWEEPS, _STEPS = 2, 14
 
 
@@ -54,12 +54,12 @@ class CellwisePart(StandardPart):
 
     @abstractmethod
     def expected_cells(self, statistics: Mapping[str, np.ndarray], theta: Values) -> np.ndarray:
-        """Expected complete log likelihood of each cell (n_states, n_columns).
+        """Expected complete-data log likelihood of each cell (n_states, n_columns).
 
         Parameters
         ----------
         theta
-            Parameters (n_states, n_columns) by the kind's own names.
+            Parameters (n_states, n_columns) by the names of this kind of column.
         """
 
     @abstractmethod
@@ -70,7 +70,7 @@ class CellwisePart(StandardPart):
 def climbed(
     part: CellwisePart, statistics: Mapping[str, np.ndarray], theta: Values, *, prior: bool
 ) -> dict[str, np.ndarray]:
-    """Parameters (what is known included) at least as good for these totals as those they come from."""
+    """Parameters, including known ones, with at least the expected log posterior of the previous ones."""
     values = {name: np.asarray({**theta, **part.known}[name], float) for name in part.names}
     for _ in range(_SWEEPS):
         for name in part.learned:
@@ -79,7 +79,7 @@ def climbed(
 
 
 def log_prior(part: CellwisePart, values: Values) -> float:
-    """Log density of what the part learns."""
+    """Log prior density of the part's unknown parameters."""
     every = {name: np.asarray({**values, **part.known}[name], float) for name in part.names}
     return float(sum(np.sum(_log_density(part, name, every)) for name in part.learned))
 
@@ -88,14 +88,14 @@ def log_prior(part: CellwisePart, values: Values) -> float:
 
 
 def climb(objective: Callable[[np.ndarray], np.ndarray], x: np.ndarray, step: float = 0.5) -> np.ndarray:
-    """Every cell of ``x`` uphill by itself: parabolas through three points, taken only where they are higher.
+    """Maximise each cell of ``x`` separately by parabolas through three points; only improvements are accepted.
 
     Parameters
     ----------
     objective : callable
-        Values of the shape of ``x``, each a function of its own cell; -inf where there is none.
+        Values in the shape of ``x``, each a function of its cell only; -inf outside the support.
     x : ndarray
-        Any numbers.
+        The starting point.
     """
     x, size = np.array(x, float), np.full(np.shape(x), step)
     top = objective(x)
@@ -111,7 +111,7 @@ def climb(objective: Callable[[np.ndarray], np.ndarray], x: np.ndarray, step: fl
         which = np.argmax(np.where(np.isnan(each), -np.inf, each), axis=0)
         move = np.choose(which, [np.zeros_like(x), vertex, -size, size])
         x, top = x + move, np.take_along_axis(each, which[None], axis=0)[0]
-        # The last vertex says how far away the top still is.
+        # The last vertex estimates the distance to the maximum.
         size = np.where(
             np.abs(move) >= size,
             2 * size,
@@ -145,10 +145,10 @@ def _summed(cells: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 def _coordinate(
     part: CellwisePart, name: str
 ) -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]]:
-    """Any real number of order one, and back."""
+    """The map of a parameter to an unconstrained coordinate of order one, and its inverse."""
     match part.parameter(name):
         case "sd" | "scale":
-            # A spread with nothing to keep it up would fall until its square is zero.
+            # Without a lower limit a scale could fall until its square underflows.
             least = np.maximum(part.narrowest(name), 1e-150)
             return lambda v: np.log(np.maximum(v, least)), lambda x: np.maximum(np.exp(np.clip(x, -690, 690)), least)
         case "rate":
@@ -175,14 +175,14 @@ def _expected(part: CellwisePart, statistics: Mapping[str, np.ndarray], values: 
 
 
 def _is_scaled_by(part: CellwisePart, name: str, spread: str) -> bool:
-    """Whether the prior of a parameter has another one in it: default means have a multiple of the spread."""
+    """Whether the prior of a parameter depends on a scale parameter, as the default prior of means does."""
     return (
         name not in part.priors and part.parameter(name) in ("mean", "location") and part.parameter(spread) in SPREADS
     )
 
 
 def _log_density(part: CellwisePart, name: str, values: Values) -> np.ndarray:
-    """Of every element of a parameter, up to a constant."""
+    """Log prior density of every element of a parameter, up to a constant."""
     if name in part.priors:
         prior, value = part.priors[name], values[name]
         return log_densities(prior.word, {a: across(v, value.shape) for a, v in prior.arguments.items()}, value)

@@ -1,7 +1,7 @@
-"""Normal columns that depend on each other: one covariance matrix a state, one for all, or a known one.
+"""Correlated normal columns: one covariance matrix per state, one for all states, or a known one.
 
-Graphs are in whitened coordinates: :mod:`bayeslab.posterior.observed.whitened`. With an LKJ prior matrices are standard
-deviations and a correlation matrix.
+Graphs use whitened coordinates: :mod:`bayeslab.posterior.observed.whitened`. With an LKJ prior a matrix consists of
+standard deviations and a correlation matrix.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class JointNormal(StatePart):
     Attributes
     ----------
     free : mapping of str to str
-        Priors of ``mean`` and ``sd`` in the language of models, beside an LKJ prior.
+        Priors of ``mean`` and ``sd`` in the model language, used with an LKJ prior.
     lkj : float or None
         η of the LKJ prior of correlations.
     """
@@ -81,7 +81,7 @@ class JointNormal(StatePart):
 
     @property
     def computed(self) -> bool:
-        """Columns of one row are drawn together."""
+        """True: the columns of a row are drawn jointly."""
         return True
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -107,7 +107,7 @@ class JointNormal(StatePart):
         return out
 
     def covariances(self, theta: Mapping[str, Any]) -> np.ndarray:
-        """Of the columns in each state, (n_states, n_columns, n_columns)."""
+        """Covariance matrices of the columns in each state, (n_states, n_columns, n_columns)."""
         d = len(self.columns)
         return np.broadcast_to(self.emission.covariances(theta), (len(theta["mean"]), d, d))
 
@@ -172,7 +172,7 @@ class JointNormal(StatePart):
         return out
 
     def _separated(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
-        """Standard deviations and correlations apart: Σ = diag(sd) R diag(sd), R ~ LKJ(η)."""
+        """Separate standard deviations and correlations: Σ = diag(sd) R diag(sd), R ~ LKJ(η)."""
         import pymc as pm
         import pytensor.tensor as pt
 

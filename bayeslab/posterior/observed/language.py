@@ -1,4 +1,4 @@
-"""What states emit, as nodes of the model language: parameters with their priors, and a node for each column."""
+"""Emissions as nodes of the model language: parameters with their priors, and a node for each column."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class EmissionNodes:
     # -- parts
 
     def add(self, part: StatePart) -> None:
-        """The nodes of a part.
+        """Add the nodes of a part.
 
         Raises
         ------
         ModelError
-            A kind of part that the language does not say yet.
+            The language cannot express this kind of part.
         """
         self.dims |= {dim: [_plain(label) for label in labels] for dim, labels in part.labels().items()}
         match part:
@@ -139,7 +139,7 @@ class EmissionNodes:
     # -- parameters
 
     def _given(self, part: StatePart, name: str) -> bool:
-        """A parameter that is known, or whose prior the file writes."""
+        """Whether a parameter is known or has a prior in the model file."""
         if name in part.known:
             value = np.asarray(part.known[name], float)
             self.parameters[_key(part, name)] = nested(value)
@@ -150,7 +150,7 @@ class EmissionNodes:
         return False
 
     def _one_way(self, part: StatePart, name: str, text: str) -> str:
-        """A list along the columns, as a node where states are as many: alone it would not say along which it is."""
+        """A list along the columns; it becomes a node if there are as many states, to make its dimension explicit."""
         if not text.startswith("[") or part.n_states != len(part.columns):
             return text
         self.parameters[f"{name}[{part.style.feature}]"] = text
@@ -171,7 +171,7 @@ def emission_nodes(parts: list[StatePart], state: str, row: str, read: tuple[str
     row
         Dimension of the rows.
     read
-        What the columns of the rows are.
+        Names of the columns of the rows.
     """
     out = EmissionNodes(state, row, read)
     for part in parts:
@@ -190,7 +190,7 @@ def _prior(prior: Prior) -> str:
 
 
 def _across(values: np.ndarray) -> str:
-    """Numbers (K, d) as one, or as a list along the columns."""
+    """Numbers (K, d) as text: a single number, or a list along the columns."""
     values = np.asarray(values, float)
     if values.ndim == 1:
         return numbers(values)

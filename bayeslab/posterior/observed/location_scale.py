@@ -1,6 +1,6 @@
-"""Columns with a centre and a spread in each state, in their natural parametrisation: normal and Student's t.
+"""Columns with a location and a scale in each state, in their natural parametrisation: normal and Student's t.
 
-The variance is inverse gamma, and the centre normal with a multiple of the spread.
+The variance has an inverse-gamma prior, and the location a normal prior whose sd is a multiple of the scale.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["LocationScale", "centre_prior", "spread_prior"]
 
 
 def centre_prior(prior: NormalPrior, spread: str) -> str:
-    """The conjugate prior of a mean, for people; ``spread`` is the standard deviation's name."""
+    """The conjugate prior of a mean as text; ``spread`` is the name of the standard deviation."""
     return f"Normal({shown(prior.mean)}, {spread} / {np.sqrt(prior.kappa):.4g})"
 
 
 def spread_prior(prior: NormalPrior) -> str:
-    """The conjugate prior of a standard deviation, for people."""
+    """The conjugate prior of a standard deviation as text."""
     scale = np.asarray(prior.scale)
     half = 0.5 * np.ravel(np.diag(scale) if scale.ndim == 2 else scale)
     return f"sqrt(InverseGamma({prior.nu / 2:.4g}, {shown(half)}))"
@@ -48,14 +48,14 @@ class LocationScale(CellwisePart):
 
     @property
     def weak(self) -> NormalPrior:
-        """The prior of centres and spreads that are learned."""
+        """The prior of unknown locations and scales."""
         prior = self.emission.prior
         assert prior is not None
         return prior
 
     @property
     def scales(self) -> np.ndarray:
-        """Of the inverse gamma priors of variances, one for each column, or one for all."""
+        """Scales of the inverse-gamma priors of variances: one per column, or one for all."""
         scale = np.asarray(self.weak.scale)
         scale = np.diag(scale) if scale.ndim == 2 else scale
         return np.asarray(np.mean(scale)) if self.spherical else scale

@@ -1,4 +1,4 @@
-"""Normal columns that are independent given the state: ``mean`` and ``sd``, one for each column or one for all.
+"""Normal columns, independent given the state: ``mean`` and ``sd``, which is one per column or one for all.
 
 Two parametrisations: natural, the mean given the variance; and whitened, in coordinates (x - m) / √ψ of the prior
 Normal(m, σ² / κ), σ² ~ InverseGamma(ν / 2, ψ / 2).
@@ -31,7 +31,7 @@ class Normal(LocationScale):
     Attributes
     ----------
     free : mapping of str to str
-        Priors of ``mean`` and ``sd`` in the language of models, where they are not the conjugate ones.
+        Priors of ``mean`` and ``sd`` in the model language, if they are not the conjugate ones.
     """
 
     word: str = "gaussian"
@@ -68,7 +68,7 @@ class Normal(LocationScale):
         }
 
     def covariances(self, theta: Mapping[str, Any]) -> np.ndarray:
-        """Of the columns in each state, (n_states, n_columns, n_columns)."""
+        """Covariance matrices of the columns in each state, (n_states, n_columns, n_columns)."""
         d = len(self.columns)
         variance = theta["variance"]
         return np.einsum(
@@ -92,7 +92,7 @@ class Normal(LocationScale):
         return out
 
     def _about_known(self, statistics: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Counts, and sums of squares about known means, of each variance."""
+        """Counts and sums of squares about known means, for each variance."""
         n, scatter = statistics["weight"], statistics["scatter"]
         mean = self.known[self.called("mean")].reshape(scatter.shape)
         squares = scatter + n * (statistics["mean"] - mean) ** 2
@@ -103,7 +103,7 @@ class Normal(LocationScale):
     def draw(self, rng: np.random.Generator, statistics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         if not self.known:
             return super().draw(rng, statistics)
-        # Means where the standard deviations are known, or these where the means are.
+        # Means given known standard deviations, or standard deviations given known means.
         prior, name = self.weak, self.learned[0]
         if name == self.called("mean"):
             n, mean = statistics["weight"], statistics["mean"]

@@ -20,7 +20,7 @@ __all__ = ["OneParameter"]
 class OneParameter(CellwisePart):
     """Counts, proportions, waiting times; see :class:`bayeslab.posterior.observed.part.StatePart`.
 
-    The numbers of trials of a binomial column are one number, or a column beside it.
+    The number of trials of a binomial column is a constant or another column.
     """
 
     emission: emissions.OneParameter

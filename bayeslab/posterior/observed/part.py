@@ -1,11 +1,11 @@
-"""The contract of a group of columns that have one kind of distribution, with its own parameters, in each of K states.
+"""The contract of a group of columns with one kind of distribution whose parameters differ between K states.
 
-States are those of a hidden chain or the components of a mixture. A part knows its parameters by the names they have in
-the posterior (``mean``, ``sd``, ``probability``; with several parts ``height_mean``), the same numbers as
-:mod:`bayeslab.distributions.emissions` takes them, their priors, and the log density as a PyTensor expression. Families
-and engines see parts through this class and nothing else.
+States are those of a hidden chain or the components of a mixture. A part provides its parameters by their posterior
+names (``mean``, ``sd``, ``probability``; with several parts ``height_mean``) and in the form of
+:mod:`bayeslab.distributions.emissions`, their priors, and the log density as a PyTensor expression. Families and
+engines use parts only through this class.
 
-Priors that a file does not write are weak and scaled by the data, and the same for every engine.
+Priors that the model file does not give are weak and scaled to the data, and the same for every engine.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["COMPONENTS", "SPREADS", "STATES", "Compiled", "StatePart", "Style"]
 
 type Values = Mapping[str, Any]
 
-# Parameters that measure a spread, which a state may lose.
+# Scale parameters, which can collapse to zero in a state.
 SPREADS = ("sd", "scale")
-# Without a prior a state may shrink to a single point: standard deviations stay above this share of the column's.
+# Without a prior a state may shrink to a single point, so standard deviations stay above this share of the column's.
 _NARROWEST = 1e-4
-# What values parameters can have; others are any numbers.
+# Supports of parameters; others are real.
 _KINDS = {
     "p": "simplex",
     "weight": "simplex",
@@ -42,7 +42,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Style:
-    """How a family names what its states emit, and which parametrisation its graphs have.
+    """The naming of emission parameters in a family, and the parametrisation of its graphs.
 
     Attributes
     ----------
@@ -51,10 +51,10 @@ class Style:
     one_column : bool
         Whether the parameters of a single column have the dimension of the columns too.
     derived : bool
-        Whether results show what follows from parameters: standard deviations beside matrices, a fixed number.
+        Whether results show derived quantities: standard deviations besides matrices, and fixed numbers.
     whitened : bool
-        Whether graphs have variables of order one, whatever the units of the data, and parameters are computed from
-        them: fast for samplers. Otherwise variables are the parameters, and priors of single ones can be written.
+        Whether graphs have variables of order one, from which parameters are computed, whatever the units of the data:
+        efficient for samplers. Otherwise the variables are the parameters, and single priors can be given.
     """
 
     state: str = "state"
@@ -77,10 +77,10 @@ class Compiled:
     kernel : str
         ``module:function``, see :func:`bayeslab.evidence.log_evidence`.
     parameters : list of TensorVariable
-        After the log weights.
+        Parameters of the kernel after the log weights.
     rows : ndarray
     constant : float
-        What the kernel's value lacks.
+        Constant to add to the kernel's value.
     """
 
     kernel: str
@@ -96,24 +96,24 @@ class StatePart(Emitted):
     Attributes
     ----------
     word : str
-        What the file calls the distribution.
+        Name of the distribution in the model file.
     columns : tuple of str
     at : tuple of int
-        Positions of what the emission takes in the rows.
+        Positions in the rows of the columns that the emission uses.
     n_states : int
     emission : Emission
         The arithmetic on plain arrays, with its weak prior.
     name : str
-        The column, where there are several parts; else empty.
+        The column, if there are several parts; else empty.
     suffix : str
-        Of all names, where several chains have parameters of the same kind.
+        Suffix of all names, if several chains have parameters of the same kind.
     style : Style
     known : mapping of str to ndarray
         Parameters given as numbers, by posterior name.
     priors : mapping of str to Prior
-        Priors the file writes, by posterior name.
+        Priors of the model file, by posterior name.
     start : mapping of str to ndarray
-        Where searches can begin: parameters of groups of similar rows.
+        Start values of searches: parameters of groups of similar rows.
     spread : ndarray
         Standard deviations of the columns.
     """
@@ -144,7 +144,7 @@ class StatePart(Emitted):
 
     @property
     def results(self) -> tuple[str, ...]:
-        """What results show: what is learned, and what follows from it."""
+        """Names shown in results: unknown parameters and derived quantities."""
         return self.learned
 
     def called(self, parameter: str) -> str:
@@ -152,7 +152,7 @@ class StatePart(Emitted):
         return (f"{self.name}_{parameter}" if self.name else parameter) + self.suffix
 
     def parameter(self, name: str) -> str:
-        """The parameter that the posterior calls so."""
+        """The emission parameter with a posterior name."""
         bare = name.removesuffix(self.suffix)
         return bare.removeprefix(f"{self.name}_") if self.name else bare
 
@@ -166,12 +166,12 @@ class StatePart(Emitted):
         return self.style.one_column or len(self.columns) > 1
 
     def labels(self) -> dict[str, np.ndarray]:
-        """Of dimensions that are not states."""
+        """Labels of the dimensions other than states."""
         return {self.style.feature: np.array(self.columns)} if self.by_column else {}
 
     @property
     def n_free(self) -> int:
-        """Free parameters."""
+        """Number of free parameters."""
         return sum(int(np.prod(self.shape(name))) for name in self.learned)
 
     @property
@@ -181,14 +181,14 @@ class StatePart(Emitted):
 
     @property
     def angles(self) -> tuple[str, ...]:
-        """Learned parameters of which a turn more makes no difference."""
+        """Unknown parameters that are angles, defined up to full turns."""
         return ()
 
     def select(self, rows: np.ndarray) -> np.ndarray:
         return rows[:, list(self.at)]
 
     def position(self, column: str) -> int:
-        """Where the column is in the rows."""
+        """Position of a column in the rows."""
         return self.at[self.columns.index(column)]
 
     @property
@@ -198,76 +198,76 @@ class StatePart(Emitted):
 
     @property
     def given_at(self) -> tuple[int, ...]:
-        """Positions of what the emission takes and does not predict: numbers of trials, inputs."""
+        """Positions of columns that the emission conditions on: numbers of trials, inputs."""
         return tuple(at for at in self.at if at not in self.columns_at)
 
     @property
     def discrete(self) -> bool:
-        """Whether the columns have whole numbers, or levels of categories."""
+        """Whether the columns hold integers or categories."""
         return False
 
     def levels_of(self, column: str) -> np.ndarray:
-        """What a column of categories can be; of a column of numbers nothing."""
+        """The levels of a categorical column; empty for a numeric one."""
         return np.empty(0, dtype=object)
 
     @property
     def atoms(self) -> tuple[float, ...]:
-        """Values that have a probability, of columns that have a density elsewhere."""
+        """Values with positive probability, for columns with a density elsewhere."""
         return ()
 
-    # ------------------------------------------------------------------ which state is which
+    # ------------------------------------------------------------------ labels of states
 
     @property
     def symmetric(self) -> bool:
-        """Whether nothing here tells one state from another."""
+        """Whether the part is the same for all permutations of the states."""
         same = [np.ptp(value, axis=0).max(initial=0) == 0 for value in self.known.values()]
         return all(same) and self.even and not self.in_order
 
     @property
     def even(self) -> bool:
-        """Whether the priors of all states have the same numbers."""
+        """Whether all states have the same priors."""
         return all(np.size(a) == 1 for prior in self.priors.values() for a in prior.arguments.values())
 
     @property
     def in_order(self) -> tuple[str, ...]:
-        """Parameters by which states are in order."""
+        """Parameters that are ordered across states."""
         return tuple(name for name, prior in self.priors.items() if prior.ordered)
 
     def location(self, values: Values) -> np.ndarray:
-        """One number (K,) for each state, or several (K, ...), by the first of which states can be numbered."""
+        """One number per state (K,), or several (K, ...), of which the first can define the numbering of states."""
         return np.asarray(values[self.learned[0]])
 
     @property
     def orders(self) -> tuple[str, ...]:
-        """By what states can be put in order: columns, or terms of a regression."""
+        """Names by which states can be ordered: columns, or terms of a regression."""
         return self.columns
 
     def place(self, values: Values, column: str) -> np.ndarray:
-        """Where one of :attr:`orders` lies in each state, (..., K)."""
+        """The value of one of :attr:`orders` in each state, (..., K)."""
         value = np.asarray(values[self.results[0]])
         return value[..., self.columns.index(column)] if self.by_column else value
 
     @property
     def ruled_by(self) -> str:
-        """What :meth:`location` is, for people."""
+        """A description of :meth:`location`."""
         return f"'{self.learned[0]}'"
 
     @property
     def layered(self) -> bool:
-        """Whether states have parts of their own that can trade places."""
+        """Whether states have exchangeable components inside."""
         return False
 
     @property
     def n_layers(self) -> int:
-        """How many parts a state has."""
+        """Number of components inside a state."""
         return 1
 
     def ordered(self, values: Values, lead: int = 0) -> dict[str, np.ndarray]:
-        """Values with the parts inside states in their order; ``lead`` axes come before those of the parameters."""
+        """Values with the components inside states sorted; ``lead`` axes come before those of the parameters."""
         return dict(values)
 
     def internal(self, values: Values) -> dict[str, np.ndarray]:
-        """Draws of the variables behind parameters, whose names begin with _, from those of the parameters.
+        """Draws of the internal variables (names that begin with _) from draws of the parameters.
 
         The first axis of all arrays is that of the draws.
         """
@@ -277,7 +277,7 @@ class StatePart(Emitted):
 
     @property
     def index(self) -> int | None:
-        """The chain that the part belongs to, where it belongs to one of several."""
+        """The index of the part's chain, if there are several chains, else None."""
         return None
 
     @property
@@ -286,18 +286,18 @@ class StatePart(Emitted):
         return False
 
     def owned(self, name: str) -> tuple[str, int] | None:
-        """What a parameter of one of several chains is called without the chain's name, and the chain."""
+        """The name without the chain's name, and the chain, for a parameter of one of several chains."""
         return None
 
     def emits(self, states: Any) -> Any:
-        """Whether rows in these states come from this part; also of PyTensor's variables."""
+        """Whether rows in these states come from this part; accepts PyTensor variables too."""
         return np.ones(np.shape(states), dtype=bool)
 
     # ------------------------------------------------------------------ the emission
 
     @abstractmethod
     def from_emission(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The inverse of :meth:`to_emission`, and what else :attr:`results` show."""
+        """The inverse of :meth:`to_emission`, with the derived quantities of :attr:`results`."""
 
     def sample(
         self, rng: np.random.Generator, theta: Mapping[str, Any], states: np.ndarray, given: np.ndarray
@@ -307,7 +307,7 @@ class StatePart(Emitted):
         Parameters
         ----------
         theta
-            Parameters as the emission takes them.
+            The emission's parameters.
         given : ndarray
             The cells at :attr:`given_at`.
         """
@@ -324,14 +324,14 @@ class StatePart(Emitted):
         rows : ndarray
             The model's rows, with the inputs of regressions.
         cells : ndarray
-            The same with those cells alone that new ones are drawn given.
+            The same rows with only those cells on which new ones are conditioned.
         """
         return np.asarray(self.emission.complete(rng, self.to_emission(values), states, cells[:, list(self.at)]))
 
     # ------------------------------------------------------------------ EM
 
     def kind(self, name: str) -> str:
-        """What values a parameter can have: simplex, unit, positive, matrix or real."""
+        """The support of a parameter: simplex, unit, positive, matrix or real."""
         return _KINDS.get(self.parameter(name), "real")
 
     def unit(self, name: str) -> Any:
@@ -342,12 +342,12 @@ class StatePart(Emitted):
         return unit if self.shape(name)[-1:] == unit.shape else float(unit.max())
 
     def narrowest(self, name: str) -> np.ndarray:
-        """The least that a standard deviation can be, in the shape of the parameter."""
+        """The minimum of a standard deviation, in the shape of the parameter."""
         least = _NARROWEST * self.spread
         return np.broadcast_to(least if len(self.shape(name)) == 2 else least.min(), self.shape(name))
 
     def collapsed(self, values: Values) -> bool:
-        """Whether a state has shrunk to a point, where the likelihood has no bound."""
+        """Whether a state has shrunk to a point, where the likelihood is unbounded."""
         spreads = (name for name in self.learned if self.parameter(name) in SPREADS)
         return any(bool(np.any(values[name] <= 1.01 * self.narrowest(name))) for name in spreads)
 
@@ -364,12 +364,12 @@ class StatePart(Emitted):
         return {name: fitted[name] for name in self.learned}
 
     def maximised(self, statistics: Mapping[str, Any], values: Values, prior: bool) -> dict[str, np.ndarray]:
-        """The M-step, before spreads are kept from vanishing; of what is known anything."""
+        """The M-step without the lower limit of scales; values of known parameters are arbitrary."""
         emission = self.emission if prior else self.emission.without_prior()
         return self.from_emission(emission.maximise(statistics, self.to_emission(values)))
 
     def within_priors(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What is learned, moved to where the priors that the model writes allow it: where a search can begin."""
+        """Unknown parameters moved into the support of the model's priors, as a start for searches."""
         out = {name: np.asarray(values[name], float) for name in self.learned}
         for name, prior in self.priors.items():
             if name not in out or prior.word not in SCALARS:
@@ -380,14 +380,14 @@ class StatePart(Emitted):
 
     @property
     def unknown_prior(self) -> str | None:
-        """A parameter whose prior has no log density that EM knows."""
+        """A parameter whose prior EM does not support, or None."""
         return next((name for name, prior in self.priors.items() if prior.word not in SCALARS), None)
 
     # ------------------------------------------------------------------ Gibbs
 
     @property
     def no_gibbs(self) -> str:
-        """Why Gibbs steps do not apply; empty where they do."""
+        """Why Gibbs steps do not apply; empty if they do."""
         return ""
 
     def draw(self, rng: np.random.Generator, statistics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -407,15 +407,15 @@ class StatePart(Emitted):
 
     @abstractmethod
     def default_prior(self, name: str) -> str:
-        """The prior of a parameter, for people."""
+        """The default prior of a parameter as text."""
 
     def prior_words(self) -> dict[str, str]:
-        """The priors of all that is learned, for people."""
+        """The priors of all unknown parameters as text."""
         return {name: self.default_prior(name) for name in self.learned}
 
     @property
     def language_priors(self) -> dict[str, str]:
-        """Priors in the language of models, by name in results: their variables are made before :meth:`variables`."""
+        """Priors in the model language, by name in results; their variables are created before :meth:`variables`."""
         return {}
 
     @property
@@ -424,29 +424,29 @@ class StatePart(Emitted):
         return not self.priors
 
     def starting(self, values: Values) -> Self:
-        """The part with places where searches begin."""
+        """The part with start values for searches."""
         return replace(self, start={name: values[name] for name in (*self.learned, *self.results) if name in values})
 
     @abstractmethod
     def variables(self) -> dict[str, Any]:
         """All parameters on PyMC's context stack: random variables, or constants where they are known.
 
-        With them are the coordinates that parameters are computed from, whose names begin with _.
+        Includes the coordinates from which parameters are computed, whose names begin with _.
         """
 
     @abstractmethod
     def density(self, values: Values, rows: np.ndarray) -> Any:
-        """log p(row | state), (N, K), as an expression; missing cells say nothing."""
+        """log p(row | state), (N, K), as an expression; missing cells are ignored."""
 
     @abstractmethod
     def drawn(self, values: Values, states: Any, rows: np.ndarray) -> dict[str, Any]:
         """A random variable for each column, given the rows' states."""
 
     def compiled(self, values: Values, rows: np.ndarray) -> Compiled | None:
-        """The kernel for complete rows, where there is one."""
+        """The kernel for complete rows, or None."""
         return None
 
     @property
     def computed(self) -> bool:
-        """Whether :meth:`drawn` gives expressions and not random variables: columns that share what is drawn."""
+        """Whether :meth:`drawn` returns expressions instead of random variables, for columns that are drawn jointly."""
         return False

@@ -1,4 +1,4 @@
-"""Priors that a model writes for parameters of states, and the parameters of each kind of distribution."""
+"""Priors of the model file for emission parameters, and the parameters of each distribution."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayeslab.distributions import log_density as scalar_density
 
 __all__ = ["ORDERS", "PARAMETERS", "Prior", "across", "inside", "standard_name"]
 
-# The parameters of each word.
+# The parameters of each distribution.
 PARAMETERS = {
     "gaussian": ("mean", "sd"),
     "gaussian_mixture": ("weight", "mean", "sd"),
@@ -24,13 +24,13 @@ PARAMETERS = {
     "poisson": ("rate",),
     "exponential": ("rate",),
 }
-# Priors that put states in order.
+# Priors that order the states.
 ORDERS = ("Ordered", "PositiveOrdered")
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """A distribution of PyMC with numbers, one for each state where they differ; ``ordered``: states in its order."""
+    """A PyMC distribution with numeric arguments, one per state if they differ; ``ordered``: it orders the states."""
 
     word: str
     arguments: Mapping[str, np.ndarray]
@@ -39,13 +39,13 @@ class Prior:
 
     @property
     def support(self) -> tuple[float, float]:
-        """The least and the greatest value, of priors that :mod:`bayeslab.distributions` knows."""
+        """Lower and upper bound of the support, for priors in :mod:`bayeslab.distributions`."""
         _, lower, upper, _ = scalar_density(self.word, {a: float(np.ravel(v)[0]) for a, v in self.arguments.items()})
         return lower, upper
 
 
 def across(value: Any, shape: tuple[int, ...], *, last: bool = False) -> np.ndarray:
-    """Numbers for each state (or, ``last``, each column) in the shape of a parameter."""
+    """Numbers per state (or, with ``last``, per column) in the shape of a parameter."""
     value = np.asarray(value, float)
     if value.ndim == 1 and len(shape) == 2 and not last:
         value = value[:, None]
@@ -55,7 +55,7 @@ def across(value: Any, shape: tuple[int, ...], *, last: bool = False) -> np.ndar
 
 
 def inside(start: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    """The start, not at an end of what a prior allows, nor beyond."""
+    """The start moved strictly inside the support of a prior."""
     low, high = (np.broadcast_to(np.asarray(end, float), np.shape(start)) for end in (low, high))
     both = np.isfinite(low) & np.isfinite(high)
     margin = np.where(both, 0.01 * np.where(both, high - low, 1.0), 1e-3 * np.maximum(np.abs(start), 1e-3))
@@ -63,7 +63,7 @@ def inside(start: np.ndarray, low: Any, high: Any) -> np.ndarray:
 
 
 def standard_name(parameter: str, name: str, columns: tuple[str, ...]) -> str:
-    """The posterior's name of a parameter of one of the standard words."""
+    """The posterior name of a parameter of a standard distribution."""
     if parameter == "p":
         return f"p_{columns[0]}"
     return f"{name}_{parameter}" if name else parameter

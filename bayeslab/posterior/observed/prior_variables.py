@@ -1,4 +1,4 @@
-"""Parameters of emissions as PyMC variables: known ones, those with written priors, and those in order."""
+"""Emission parameters as PyMC variables: known ones, those with given priors, and ordered ones."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def named_variables(part: StatePart, default: Callable[[str, Mapping[str, Any]],
     Parameters
     ----------
     default : callable (name, variables so far)
-        Makes a parameter without a written prior.
+        Creates a parameter without a given prior.
     """
     import pytensor.tensor as pt
 
     out: dict[str, Any] = {}
-    for name in reversed(part.names):  # a mean's prior needs the sd
+    for name in reversed(part.names):  # a mean's prior depends on the sd
         if name in part.known:
             out[name] = pt.as_tensor_variable(part.known[name])
         elif name in part.priors:
@@ -44,7 +44,7 @@ def _with_written_prior(part: StatePart, name: str) -> Any:
 
 
 def _ordered(prior: Prior, name: str, shape: tuple[int, ...], dims: tuple[str, ...], start: np.ndarray | None) -> Any:
-    """A parameter that rises from state to state; without a start (to simulate) draws in their order."""
+    """A parameter that increases with the state; without a start (for simulation), sorted draws."""
     import pymc as pm
 
     distribution = pymc_class(prior.word)
@@ -63,7 +63,7 @@ def _ordered(prior: Prior, name: str, shape: tuple[int, ...], dims: tuple[str, .
 
 
 def _rising(start: np.ndarray, lower: float, upper: float) -> np.ndarray:
-    """Numbers near a start that rise strictly inside a support."""
+    """Strictly increasing numbers near a start, inside the support."""
     out, n = np.sort(np.asarray(start, float)), len(start)
     gap = 1e-3 * (float(np.ptp(out)) or max(1.0, abs(float(out[0]))))
     if np.isfinite(lower) and np.isfinite(upper):

@@ -1,13 +1,13 @@
-"""A column that is a regression in every state: of inputs, of the column's own past, or of both.
+"""A column with a regression in every state: on inputs, on the column's own past, or on both.
 
-With inputs each state is a rule from x to y: a hidden Markov model of them is an input-output one [1]_, a mixture of
-them one of experts. With a ``window`` of w the w values before are inputs too: an autoregression that changes regime
-[2]_. Rows without a complete past are conditioned on and say nothing of the state.
+With inputs each state is a regression of y on x: a hidden Markov model of them is an input-output model [1]_, a mixture
+of them a mixture of experts. With a ``window`` of w the previous w values are inputs too: a regime-switching
+autoregression [2]_. Rows without a complete past are conditioned on and do not inform the state.
 
-Inside, inputs and normal outcomes are standardised by the data of the fit, and the weak prior of
-:class:`bayeslab.distributions.emissions.Regression` is put on their coefficients there; results are in the data's
-units. In the natural style rows are in the data's units as well, and the lines of states (``intercept`` and ``slope``)
-may be known; in the whitened style rows are standardised, and ``coefficients`` have a dimension of terms.
+Internally inputs and normal outcomes are standardised by the data of the fit, and their coefficients have the weak
+prior of :class:`bayeslab.distributions.emissions.Regression`; results are in the data's units. In the natural style
+rows are in the data's units as well, and the lines of states (``intercept`` and ``slope``) may be known. In the
+whitened style rows are standardised, and ``coefficients`` have a dimension of terms.
 
 References
 ----------
@@ -76,7 +76,7 @@ class Standardised(Emission):
         return dict(self.inner.maximise(statistics, parameters))
 
     def expected_log_likelihood(self, statistics: Any, parameters: Any) -> float:
-        """In standardised units: up to a constant."""
+        """Expected log likelihood in standardised units, so up to a constant."""
         return self.inner.expected_log_likelihood(statistics, parameters)
 
     def log_prior(self, parameters: Any) -> float:
@@ -105,14 +105,14 @@ class RegressionPart(StatePart):
     Attributes
     ----------
     emission : Standardised or Regression
-        Of rows in the data's units, or of standardised rows. ``at`` has the positions of the column of ones, if there
-        is an intercept, of the inputs, and last that of the outcome.
+        The emission of rows in the data's units, or of standardised rows. ``at`` has the positions of the column of
+        ones if there is an intercept, of the inputs, and last of the outcome.
     inputs : tuple of str
     intercept : bool
     centre, scale : ndarray (n_inputs,)
-        Inside, inputs are (x - centre) / scale.
+        Internally inputs are (x - centre) / scale.
     middle, outcome_unit : float
-        Inside, normal outcomes are (y - middle) / outcome_unit.
+        Internally normal outcomes are (y - middle) / outcome_unit.
     """
 
     inputs: tuple[str, ...]
@@ -189,7 +189,7 @@ class RegressionPart(StatePart):
         return out | ({"sd": self.outcome_unit * np.sqrt(theta["variance"])} if self.normal else {})
 
     def _lines(self, inner: Any, concatenate: Any) -> dict[str, Any]:
-        """Lines in the data's units from coefficients of standardised ones; of arrays, or of PyTensor's variables."""
+        """Lines in the data's units from standardised coefficients; for arrays or PyTensor variables."""
         first = 1 if self.intercept else 0
         slope = inner[:, first:] * (self.outcome_unit / self.scale)
         if not self.intercept:
@@ -212,7 +212,7 @@ class RegressionPart(StatePart):
         return f"Normal(0, {spread}) for standardised inputs"
 
     def prior_words(self) -> dict[str, str]:
-        # What the prior of coefficients has in it comes first.
+        # Parameters on which the prior of coefficients depends come first.
         words = super().prior_words()
         return dict(reversed(words.items())) if self.style.whitened else words
 
@@ -226,10 +226,10 @@ class RegressionPart(StatePart):
     def maximised(self, statistics: Mapping[str, Any], values: Mapping[str, Any], prior: bool) -> dict[str, np.ndarray]:
         if not self.known:
             return super().maximised(statistics, values, prior)
-        # Standard deviations about known lines, or lines where standard deviations are known.
+        # Standard deviations about known lines, or lines given known standard deviations.
         inner, statistics = self.regression, dict(statistics)
         if "slope" not in self.known:
-            # What a ridge on coefficients in units of the sd finds does not depend on the sd.
+            # The estimate with a ridge on coefficients in units of the sd does not depend on the sd.
             plain = inner if prior else replace(inner, prior=None)
             return self.from_emission({**plain.maximise(statistics), "variance": self.to_emission(values)["variance"]})
         exact = self.to_emission(values)
@@ -261,7 +261,7 @@ class RegressionPart(StatePart):
         self, rng: np.random.Generator, values: Mapping[str, Any], states: np.ndarray, rows: np.ndarray,
         cells: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
-        """Outcomes (n_rows, 1) at the inputs of the rows, NaN where these are not known."""
+        """Outcomes (n_rows, 1) at the inputs of the rows, NaN if inputs are missing."""
         given = rows[:, list(self.at[:-1])]
         lost = np.isnan(given)
         made = self.sample(rng, self.to_emission(values), states, np.where(lost, 0.0, given))
@@ -286,7 +286,7 @@ class RegressionPart(StatePart):
             spread = (out["sd"] / self.outcome_unit)[:, None]
         if "slope" in self.known:
             return out
-        # The intercept among them is one of standardised inputs, so that all are of order one.
+        # The intercept refers to standardised inputs, so that all coefficients are of order one.
         shape = (self.n_states, len(self.terms))
         b = pm.Normal(
             "_coefficients", 0.0, spread * inner.prior**-0.5, shape=shape, initval=begin.get("coefficients")

@@ -1,8 +1,7 @@
 """Terms of rows, (N, n_terms), from a compiled kernel as one differentiable PyTensor node.
 
-The sibling of :class:`bayeslab.evidence.EvidenceOp` for kernels whose value is a matrix: a second kernel takes what
-the matrix is multiplied with back to the parameters. The graph stays small however many patterns of missing cells
-there are.
+Like :class:`bayeslab.evidence.EvidenceOp`, for kernels whose value is a matrix: a second kernel computes the
+vector-Jacobian product. The graph stays small, whatever the number of patterns of missing cells.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _NORMAL = "bayeslab.latents.partitions.normal_kernels:normal_terms"
 
 
 class _KernelOp(Op):
-    """What both share: a numba function by ``module:name``."""
+    """Base of both operations: a numba function given as ``module:name``."""
 
     __props__: tuple[str, ...] = ("kernel",)
 
@@ -77,7 +76,7 @@ class RowTermsOp(_KernelOp):
 
 
 class RowSlopeOp(_KernelOp):
-    """Cotangents of terms taken back to the parameters."""
+    """The vector-Jacobian product of the terms with respect to the parameters."""
 
     def make_node(self, cotangent: Any, parameters: Any, *arrays: Any) -> Apply:
         inputs = [pt.as_tensor_variable(i) for i in (cotangent, parameters, *arrays)]
@@ -96,7 +95,7 @@ def _compiled(op: _KernelOp, node: Any, **_: Any) -> tuple[Any, str]:
     def terms(*inputs):  # type: ignore[no-untyped-def]
         return kernel(*inputs)
 
-    # Kernels call others in their own module only, so its text stands for all the code there is.
+    # Kernels call functions of their own module only, so its source is all their code.
     text = getsource(import_module(op.kernel.partition(":")[0]))
     return terms, hashlib.sha256(f"terms 1 {op.kernel} {text}".encode()).hexdigest()
 

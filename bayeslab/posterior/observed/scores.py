@@ -1,7 +1,7 @@
-r"""States that a classifier has judged: columns with P(state | row) instead of a distribution of rows.
+r"""States with a classifier's scores: columns with P(state | row) instead of a distribution of rows.
 
 By Bayes' rule p(x | z) = P(z | x) p(x) / P(z), and p(x) is the same for all states: P(z | x) / P(z) is a likelihood up
-to a factor that no state and no parameter changes [1]_. What is learned is the chain alone.
+to a factor that does not depend on states or parameters [1]_. Only the chain is learned.
 
 References
 ----------
@@ -25,12 +25,12 @@ __all__ = ["ScoredPart", "Scores"]
 
 @dataclass(frozen=True, eq=False)
 class Scores(EmissionWithoutParameters):
-    """Scaled likelihoods; see :class:`bayeslab.distributions.emissions.protocol.Emission` for what an emission offers.
+    """Scaled likelihoods; for the interface see :class:`bayeslab.distributions.emissions.protocol.Emission`.
 
     Attributes
     ----------
     share : ndarray (n_states,)
-        P(state) where the classifier was trained.
+        P(state) in the classifier's training data.
     """
 
     share: np.ndarray

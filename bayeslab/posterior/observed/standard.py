@@ -1,4 +1,4 @@
-"""Columns that are independent given the state, with parameters that may be known or have written priors.
+"""Columns that are independent given the state, with parameters that may be known or have given priors.
 
 Default priors are normal and inverse gamma for means and variances [1]_, Dirichlet and beta for probabilities, gamma
 for rates.
@@ -30,7 +30,7 @@ class StandardPart(StatePart):
     @property
     @abstractmethod
     def parameters(self) -> tuple[str, ...]:
-        """Parameters by the kind's own names."""
+        """Names of the parameters of this kind of column."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -43,7 +43,7 @@ class StandardPart(StatePart):
         return (self.style.state, self.style.feature) if self.by_column else (self.style.state,)
 
     def by_parameter(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Values, those that are known among them, by the kind's own names."""
+        """Values, including known ones, by the parameter names of this kind of column."""
         return {p: np.asarray({**values, **self.known}[self.called(p)], float) for p in self.parameters}
 
     def table(self, value: np.ndarray) -> np.ndarray:
@@ -104,6 +104,6 @@ class StandardPart(StatePart):
 
 
 def cell_values(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cells (n_rows, 1), a possible value where one is missing, and whether they are there."""
+    """Cells (n_rows, 1) with missing ones replaced by a valid value, and a mask of observed cells."""
     there = ~np.isnan(cells)
     return np.where(there, cells, np.nanmin(cells) if there.any() else 0.0)[:, None], there

@@ -1,7 +1,7 @@
 """Student's t columns.
 
-Two parametrisations: natural, of one column, with ``location``, ``scale`` and ``dof``; and whitened, of columns that
-depend on each other, with a ``scale_matrix`` in the coordinates of :mod:`bayeslab.posterior.observed.whitened`.
+Two parametrisations: natural, for one column, with ``location``, ``scale`` and ``dof``; and whitened, for dependent
+columns, with a ``scale_matrix`` in the coordinates of :mod:`bayeslab.posterior.observed.whitened`.
 """
 
 from __future__ import annotations

@@ -66,13 +66,13 @@ class Triangular:
 
     @property
     def means(self) -> Any:
-        """In the units of the data, (K, d)."""
+        """Means in the units of the data, (K, d)."""
         import pytensor.tensor as pt
 
         return self.centre + pt.dot(self.at, self.root.T)
 
     def matrices(self, factors: Any) -> tuple[Any, Any]:
-        """Square roots of diagonals, and the matrices that some factors belong to, in the units of the data."""
+        """Square roots of the diagonals, and the covariance matrices of some factors, in the units of the data."""
         import pytensor.tensor as pt
 
         spread = pt.matmul(self.root, pt.linalg.inv(factors))
@@ -80,7 +80,7 @@ class Triangular:
         return pt.sqrt(pt.diagonal(matrix, axis1=-2, axis2=-1)), matrix
 
     def squares(self, rows: np.ndarray) -> tuple[Any, Any, np.ndarray]:
-        """Squared distances (N, K), halves of log determinants of precisions (N, K), and cells observed (N,)."""
+        """Squared distances (N, K), half the log determinants of precisions (N, K), and observed cells per row (N,)."""
         from bayeslab.posterior.observed.row_terms import normal_terms
 
         squares, log_det = normal_terms(self.at, self.packed, rows, self.centre, self.root)
@@ -117,11 +117,11 @@ def conjugate(
     Parameters
     ----------
     called
-        Names of variables by those of the part, as :meth:`.part.StatePart.called`.
+        Maps parameter names to names of variables, as :meth:`.part.StatePart.called`.
     start
-        Means (K, d) and matrices (K, d, d), or (1, d, d) where there is one.
+        Means (K, d) and matrices (K, d, d), or (1, d, d) for a single matrix.
     tied
-        Whether there is one matrix for all states.
+        Whether all states share one matrix.
     known : ndarray (d, d), optional
         The matrix of all states.
     """
@@ -147,8 +147,8 @@ def conjugate(
 def correlation_factor(name: str, eta: float, n_states: int, d: int, start: np.ndarray | None) -> Any:
     """Cholesky factors (K, d, d) of correlation matrices R ~ LKJ(η), on PyMC's context stack.
 
-    Partial correlations given the columns before are independent Betas on (-1, 1) [3]_: no factor of a matrix, and
-    right draws (those of PyMC 6.3's LKJCholeskyCov are not, from three columns on).
+    Partial correlations given the previous columns are independent Beta variables on (-1, 1) [3]_. This needs no matrix
+    factorisation, and draws are correct (those of PyMC 6.3's LKJCholeskyCov are not, for three or more columns).
     """
     import pymc as pm
     import pytensor.tensor as pt
@@ -159,14 +159,14 @@ def correlation_factor(name: str, eta: float, n_states: int, d: int, start: np.n
     begin = None if begin is None else np.clip(0.5 + 0.5 * begin, 0.02, 0.98)
     unit = pm.Beta(name, alpha, alpha, shape=(n_states, len(i)), initval=begin)
     partial = pt.zeros((n_states, d, d))[:, i, j].set(2.0 * unit - 1.0)
-    # What the columns before leave unexplained.
+    # The share of variance that the previous columns leave unexplained.
     left = pt.cumprod(1.0 - partial**2, axis=2)[:, :, :-1]
     left = pt.concatenate([pt.ones((n_states, d, 1)), left], axis=2)
     return (partial + np.eye(d)) * pt.sqrt(left)
 
 
 def partial_correlations(covariance: np.ndarray) -> np.ndarray:
-    """Of two columns given those before both, below the diagonal: the way back of :func:`correlation_factor`."""
+    """Partial correlations of two columns given those before both, below the diagonal (:func:`correlation_factor`)."""
     sd = sds(covariance)
     lower = np.linalg.cholesky(covariance / (sd[:, :, None] * sd[:, None, :]))
     before = np.cumsum(lower**2, axis=2) - lower**2
@@ -179,7 +179,7 @@ def sds(covariance: np.ndarray) -> np.ndarray:
 
 
 def language_variables(starts: Mapping[str, np.ndarray | None]) -> tuple[Any, ...]:
-    """Variables of the model on PyMC's context stack that has them already, from where they are to start."""
+    """Variables that the model on PyMC's context stack already has, with their start values."""
     import pymc as pm
 
     built = pm.modelcontext(None)
@@ -190,7 +190,7 @@ def language_variables(starts: Mapping[str, np.ndarray | None]) -> tuple[Any, ..
 
 
 def normal_prior_words(prior: NormalPrior, mean: str, spread: str) -> dict[str, str]:
-    """A normal-inverse-Wishart prior for people; ``spread`` is a matrix, or a standard deviation."""
+    """A normal-inverse-Wishart prior as text; ``spread`` is a matrix or a standard deviation."""
     full = np.ndim(prior.scale) == 2
     law = f"InverseWishart({prior.nu:g}, {shown(prior.scale)})" if full else f"InverseGamma({prior.nu / 2:g}, s / 2)"
     words = law if full else f"{spread}² ~ {law}, s = {shown(prior.scale)}"
