@@ -1,4 +1,4 @@
-"""Binding a dataset to a model: which columns are factors, which levels they have, and in which order."""
+"""Binding a dataset to a model: the factors, their levels and the order of the levels."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     factors
         Dimensions the model indexes by a column of the same name.
     memory
-        Of an earlier fit: its levels hold, and its reductions.
+        Memory of an earlier fit, whose levels and values of reductions are used.
 
     Raises
     ------
     DataError
-        Lengths or levels that do not fit.
+        Lengths or levels do not match.
     """
     memory = memory or Memory()
     alike: dict[str, list[str]] = {}
@@ -142,7 +142,7 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
 
 
 def _refuse_bare_truths(model: Model, dataset: Dataset) -> None:
-    """Refuse ``True`` in an expression where a column is called so: it is the value, and the column was meant."""
+    """Refuse ``True`` in an expression if a column has this name: it would be read as the truth value."""
     called = [word for word in TRUTHS if plain_name(word) in dataset.columns]
     if not called:
         return
@@ -170,7 +170,7 @@ def _texts(content: Any) -> Iterator[str]:
 
 
 def _in_order(dataset: Dataset, memory: Memory) -> Dataset:
-    """Tables of groups with their rows in the order of the fit, where they are the same rows."""
+    """Group tables with rows in the order of the fit, if they have the same rows."""
     for dim, names in dataset.levels.items():
         known = list(map(str, memory.levels.get(dim, ())))
         place = {str(name): row for row, name in enumerate(names.tolist())}
@@ -180,9 +180,9 @@ def _in_order(dataset: Dataset, memory: Memory) -> Dataset:
 
 
 def _name_categories(data: Data, model: Model) -> None:
-    """Let outcomes whose values are levels have the labels of the dimension that their probabilities lie along.
+    """Give categorical outcomes the labels of the dimension along which their probabilities lie.
 
-    A dimension without labels, of which only the length is known, takes the levels of its outcomes.
+    A dimension with a length but no labels takes the levels of its outcomes.
 
     Raises
     ------
@@ -217,7 +217,7 @@ def _levels_of(name: str, data: Data) -> set[str]:
 
 
 def _nameless(dim: str, data: Data, model: Model) -> bool:
-    """Whether of a dimension only the length is known."""
+    """Whether a dimension has a length but no labels."""
     entry = model.dims.get(dim)
     while isinstance(entry, str):
         dim, entry = entry, model.dims.get(entry)
@@ -245,7 +245,7 @@ def _give_names(dim: str, names: Sequence[str], data: Data) -> None:
 
 
 def _all_numbers(column: Column) -> bool:
-    """Whether a column is text, and each of its words a number that is no code such as 01."""
+    """Whether a column is text whose words are all numbers, and not codes such as 01."""
     if not column.text:
         return False
     words = np.unique(column.values[~column.absent()]).tolist()

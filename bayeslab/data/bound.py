@@ -1,7 +1,7 @@
-"""A dataset bound to a model: what every name of the model stands for.
+"""A dataset bound to a model: the data behind every name of the model.
 
-:class:`Data` has the levels of every dimension, factors as positions in them, computed columns, and the values of
-data-only reductions (``mean(height)``), which stay those of the fit when the model later predicts new data.
+:class:`Data` has the levels of every dimension, factors as positions in these levels, computed columns, and the values
+of data-only reductions (``mean(height)``), which stay those of the fit when the model later predicts new data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Data", "Memory"]
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a fit must remember about its data to read new data the same way.
+    """Properties of the data of a fit that are needed to read new data in the same way.
 
     Attributes
     ----------
@@ -50,29 +50,30 @@ class Data:
     frozen : dict
         Values of data-only reductions used so far.
     replicate : bool
-        Whether the rows are those of the origin, with other outcomes: a time series begins anew, and does not go on.
+        Whether the rows are those of the origin with other outcomes, so that a time series starts again instead of
+        continuing.
     origin : Data or None
-        The data of the fit, where these are new data to predict from.
+        The data of the fit, if these are new data for predictions.
     part : bool
-        Whether the rows are those of the origin less some, and there to be fitted again.
+        Whether the rows are a subset of those of the origin, to be fitted again.
     memo : dict
-        Matrices read from these data, by what was read; nothing that depends on a model.
+        Matrices read from these data, by their source; nothing that depends on a model.
     slips : mapping of str to str
-        Columns that cannot be used as they are, each with the reason.
+        Columns that cannot be used, each with the reason.
     alike : mapping of str to str
-        Plain names that several columns share, each with the error of its use.
+        Plain names that several columns share, each with the error for its use.
     alphabetical : frozenset of str
-        Columns of text whose levels are in the order of the alphabet, because no other is given.
+        Text columns whose levels are in alphabetical order because no other order is given.
     digits : frozenset of str
-        Columns of text whose cells are all numbers, and which nothing else says are names.
+        Text columns whose cells are all numbers and that are not declared as names.
     used : set of str
-        Columns that the model has looked at.
+        Columns that the model has used.
     dimension_of : dict of str to str
         Columns whose cells are labels of another dimension, and that dimension.
     coded : frozenset of str
-        Columns of whole numbers that are labels, and no quantities.
+        Integer columns that are labels, not quantities.
     of_rows : bool
-        Whether the model is about the rows of one table, so that columns of others are refused.
+        Whether the model uses the rows of one table only, so that columns of other tables are refused.
     """
 
     def __init__(
@@ -102,11 +103,11 @@ class Data:
 
     @property
     def fitted(self) -> bool:
-        """Whether a model is fitted to these rows, which is to predict nothing of them."""
+        """Whether a model is fitted to these rows, rather than used to predict them."""
         return self.origin is None or self.part
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what families have worked out: they work it out again."""
+        """The state without cached results of families, which are computed again."""
         return self.__dict__ | {"memo": {}}
 
     @cached_property
@@ -115,7 +116,7 @@ class Data:
         return Evaluator(self.term, self.labels, self.frozen, rows=self.dataset.rows, cells=self.cells)
 
     def forget(self) -> None:
-        """Drop what was read of columns before their levels were known."""
+        """Discard columns that were read before their levels were known."""
         self._terms.clear()
         self.used.clear()
 
@@ -124,7 +125,7 @@ class Data:
         return self.term(name, missing=True)
 
     def has(self, name: str) -> bool:
-        """Whether the data offer a column, given or computed, of this name."""
+        """Whether there is a column, given or computed, with this name."""
         if name in self.dataset.columns or name in self.alike:
             return True
         wanted, visited = [name], set[str]()
@@ -143,31 +144,31 @@ class Data:
         return name not in self.dataset.columns or self.dataset.columns[name].dims is not None
 
     def present(self, name: str) -> bool:
-        """Whether a column has a cell that is not missing."""
+        """Whether a column has at least one observed cell."""
         self._refuse_alike(name)
         if name in self.dataset.columns:
             return not np.all(self.dataset.columns[name].absent())
         return not np.all(_missing(self._of_any_table(name)))
 
     def complete(self, name: str) -> bool:
-        """Whether a column of numbers has no missing cells; one of levels counts as complete."""
+        """Whether a numeric column has no missing cells; a factor counts as complete."""
         term = self.term(name, missing=True)
         return term.value is None or not np.any(np.isnan(np.asarray(term.value, dtype=float)))
 
     def names(self) -> set[str]:
-        """Names of all columns, given and computed; those that several columns share too, whose use is an error."""
+        """Names of all columns, given and computed, including ambiguous ones, whose use is an error."""
         return set(self.dataset.columns) | self.alike.keys() | {name for name in self.derive if self.has(name)}
 
     def term(self, name: str, *, missing: bool = False, role: str | None = None) -> Term:
-        """A column as a term; ``missing`` allows missing cells (of observed nodes).
+        """A column as a term; ``missing`` allows missing cells (for observed nodes).
 
-        ``role`` says what the column is, for the error of missing cells; a predictor in a graph if it is not given.
+        ``role`` describes the column in the error for missing cells; default: a predictor in a graph.
 
         Raises
         ------
         ModelError, DataError
-            No such column; its dimensions are unknown; cells are missing; a value is no level; it is of another table
-            than the model.
+            There is no such column, its dimensions are unknown, cells are missing, a value is not a level, or the
+            column is in another table than the model's.
         """
         term = self._of_any_table(name)
         if self.of_rows:
@@ -177,12 +178,12 @@ class Data:
         return term
 
     def column(self, name: str) -> Column:
-        """A column of the data as it was given, dates and numbers among text too.
+        """A column of the data as given, even if it holds dates, or numbers mixed with text.
 
         Raises
         ------
         DataError
-            It is of another table than the model, or another column has the same plain name.
+            The column is in another table than the model's, or another column has the same plain name.
         """
         self._refuse_alike(name)
         column = self.dataset.columns[name]
@@ -197,7 +198,7 @@ class Data:
         return self._terms[name]
 
     def _check_table(self, name: str, dims: tuple[str | None, ...]) -> None:
-        """Refuse what does not have one value a row: by position it would be bound to other rows."""
+        """Refuse a column without one value per row: by position it would be matched to the wrong rows."""
         rows = self.dataset.rows
         if dims in ((rows,), ()):
             return
@@ -209,7 +210,7 @@ class Data:
         )
 
     def _joins(self, dims: tuple[str | None, ...]) -> bool:
-        """Whether the rows have a column that says which row of another table each belongs to."""
+        """Whether the rows have a column that refers to the rows of another table."""
         column = self.dataset.columns.get(str(dims[0]))
         return len(dims) == 1 and column is not None and column.dims == (self.dataset.rows,)
 
@@ -219,7 +220,7 @@ class Data:
         Raises
         ------
         DataError
-            It is text, and nearly all of its cells are numbers; or another column has the same plain name.
+            The column is text although nearly all cells are numbers, or another column has the same plain name.
         """
         self.used.add(name)
         self._refuse_alike(name)
@@ -231,12 +232,12 @@ class Data:
             raise DataError(self.alike[name], code="duplicate")
 
     def check_order(self, name: str, what: str) -> None:
-        """Refuse levels of text in the order of the alphabet where their order means something.
+        """Refuse alphabetical text levels where the order of levels matters.
 
         Raises
         ------
         DataError
-            With the levels, and how to give the order.
+            The levels are in alphabetical order only; the message lists them and says how to give the order.
         """
         if name in self.alphabetical:
             words = ", ".join(map(str, self.labels[name].tolist()[:8]))
@@ -248,9 +249,10 @@ class Data:
             )
 
     def remarks(self) -> list[tuple[str, str, float | None, str, str]]:
-        """What is odd about the columns that are used, and about the data section.
+        """Remarks about the used columns and the data section.
 
-        Levels that differ only in capitals or spaces; numbers as text; entries of the data section that fit no column.
+        They concern levels that differ only in case or spaces, numbers as text, and entries of the data section without
+        a matching column.
         """
         out: list[tuple[str, str, float | None, str, str]] = [
             (key, "", None, message, "correct it, or take it out") for key, message in self.dataset.unused
@@ -282,7 +284,7 @@ class Data:
                 code="unknown-column",
             )
         if name in self.labels:
-            # A dimension's own name: the factor that tells its levels apart.
+            # The name of a dimension stands for the factor of its levels.
             return Term(None, (name,), np.arange(len(self.labels[name])), name, column=name)
         if name in self.dataset.left_out:
             raise DataError(self.dataset.left_out[name], code="odd-cell")
@@ -397,18 +399,18 @@ class Data:
         return replace(term, column=name, given=True)
 
     def memory(self) -> Memory:
-        """What predictions on new data need."""
+        """The memory that predictions for new data need."""
         kept = {d: levels.tolist() for d, levels in self.labels.items() if d != self.dataset.rows}
         return Memory(kept, dict(self.frozen))
 
 
 def _missing(term: Term) -> np.ndarray:
-    """Which cells of a column are missing."""
+    """A mask of the missing cells of a column."""
     gone = term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, dtype=float))
     return np.asarray(gone)
 
 
-# Squares of larger numbers are no numbers any more.
+# Squares of larger numbers overflow.
 MOST_MAGNITUDE = 1e153
 
 

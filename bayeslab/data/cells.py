@@ -1,6 +1,6 @@
-"""Cells as they come, from files, frames and lists, as arrays of numbers or of text.
+"""Conversion of cells from files, dataframes and lists to arrays of numbers or text.
 
-Whole numbers keep every digit or are refused; text has no spaces around it; the words of missing cells are missing.
+Integers keep every digit or are refused; surrounding spaces of text are removed; words for missing cells are missing.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ __all__ = [
     "without_sentinels",
 ]
 
-# Between the words of a cell that was given as a list of words (U+001F, the unit separator).
+# Separator of words in a cell given as a list of words (U+001F, the unit separator).
 WORDS_APART = "\x1f"
-# Bytes of a column of text.
+# Maximum size of a text column in bytes.
 MOST_TEXT = 4 << 30
-# Up to here every whole number is a number of 64 bits with a point.
+# Up to this number every integer is exact as a 64-bit float.
 LARGEST_EXACT = 2**53
-# Cells that are missing, in columns of numbers and of text alike.
+# Words for missing cells, in numeric and text columns alike.
 MISSING_WORDS = frozenset(("", "NA", "NaN", "nan", "N/A", "null"))
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """How cells are read.
+    """Rules for reading cells.
 
     Attributes
     ----------
     words : mapping of str to float or None
-        Words that stand for a missing cell, besides :data:`MISSING_WORDS`, and the number that each reads as, for which
-        it stands in columns of numbers.
+        Words for missing cells, besides :data:`MISSING_WORDS`, each with its numeric value, which is missing in numeric
+        columns.
     text : frozenset of str
         Columns that hold names, whatever their cells look like.
     levels : mapping of str to frozenset of str
-        Levels the model declares: such a word is one, and not missing.
+        Levels that the model declares; such a word is a level, not missing.
     met : set of str
-        Those of the words that a column has held; filled while columns are read.
+        The words of ``words`` that occurred in a column; filled while columns are read.
     """
 
     words: Mapping[str, float | None] = field(default_factory=dict)
@@ -68,9 +68,9 @@ class Cells:
 
     @classmethod
     def of(cls, source: DataSource, levels: Mapping[str, frozenset[str]] | None = None) -> Cells:
-        """As a model's data section says."""
+        """The rules of a model's data section."""
         old = {name: plain_name(given) for name, given in source.rename.items()}
-        # Data may have a column by its new name already, unless that is the old name of another.
+        # Data may already use a column's new name, unless it is the old name of another column.
         kept = {name for name in (*source.text, *(levels or {})) if name not in old.values()}
         text = {*kept.intersection(source.text), *(old[name] for name in source.text if name in old)}
         known = {name: words for name, words in (levels or {}).items() if name in kept}
@@ -94,7 +94,7 @@ class Cells:
         return {word: x for word, x in self.words.items() if x is not None and x == x and x not in known}
 
     def tells_words_apart(self, name: str) -> bool:
-        """Whether two levels that the model declares are one number, so that only their words differ: 1.1 and 1.10."""
+        """Whether two declared levels are the same number and differ only as text, such as 1.1 and 1.10."""
         numbers = [x for level in self._levels(name) if (x := number_in(level)) is not None]
         return len(set(numbers)) < len(numbers)
 
@@ -103,7 +103,7 @@ class Cells:
         self.met.update(self.words.keys() & set(np.unique(cells).tolist()))
 
     def unused(self, columns: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        """What of the data section fits no column, once all are read: (key, what is odd about it)."""
+        """Entries of the data section without a matching column, after all columns are read: (key, remark)."""
         names = {plain_name(name): name for name in columns}
         out = [
             ("missing", f"'{word}' of data.missing stands for no cell: no column holds it, unless as a declared level")
@@ -119,17 +119,17 @@ class Cells:
 
 
 class UnusableColumn(DataError):
-    """A column that no model can use, such as one of dates; it stops only a model that names it."""
+    """A column that no model can use, such as dates; it is an error only for models that use it."""
 
 
 def is_truth(value: Any) -> bool:
-    """Whether a column holds truth values, which are read as 1 and 0 and are no numbers."""
+    """Whether a column holds truth values, which are read as 1 and 0 but are not numbers."""
     kind = getattr(value, "dtype", None)
     return kind == np.bool_ or (isinstance(value, list | tuple) and {type(cell) for cell in value} <= {bool, np.bool_})
 
 
 def as_truth_words(values: np.ndarray, words: np.ndarray) -> np.ndarray | None:
-    """1 and 0 as the two words, such as TRUE and FALSE, that another column has for them; None where it has others."""
+    """1 and 0 as the two truth words of another column, such as TRUE and FALSE; None if it has other words."""
     spelt = {str(word).casefold(): str(word) for word in np.unique(words)}
     there = values[~np.isnan(values.astype(float))]
     if not spelt or not spelt.keys() <= {"true", "false"} or not np.isin(there, (0, 1)).all():
@@ -144,7 +144,7 @@ def _capitalised_as(model: str, word: str) -> str:
 
 
 def truth_numbers(values: np.ndarray, gone: np.ndarray) -> np.ndarray | None:
-    """1.0 for true and 0.0 for false, NaN where the cell is missing; None where other words occur."""
+    """1.0 for true, 0.0 for false and NaN for missing cells; None if other words occur."""
     words = np.char.lower(values)
     if gone.all() or not np.isin(words[~gone], ("true", "false")).all():
         return None
@@ -152,10 +152,10 @@ def truth_numbers(values: np.ndarray, gone: np.ndarray) -> np.ndarray | None:
 
 
 def without_sentinels(values: np.ndarray, what: str, cells: Cells, numbers: Mapping[str, float]) -> np.ndarray:
-    """A column of numbers with NaN for those that stand for a missing cell."""
+    """A numeric column with NaN for the numbers that stand for missing cells."""
     gone = np.zeros(values.shape, dtype=bool)
     for word, number in numbers.items():
-        # As a column of 32 bits has it, too.
+        # Also the value rounded to 32 bits, for columns of this type.
         alike = {number} | ({float(np.float32(number))} if abs(number) < _LARGEST_SINGLE else set())
         held = np.isin(values, list(alike))
         if held.any():
@@ -169,9 +169,9 @@ def without_sentinels(values: np.ndarray, what: str, cells: Cells, numbers: Mapp
 
 
 def as_values(value: Any, what: str, missing: frozenset[str] = MISSING_WORDS) -> tuple[np.ndarray, np.ndarray | None]:
-    """Numbers (NaN for missing) or text with a mask, from whatever was given.
+    """Numbers (NaN for missing cells), or text with a mask of missing cells, from any kind of input.
 
-    Text is without the spaces around it; the words of ``missing``, the empty one among them, are missing cells.
+    Surrounding spaces of text are removed; the words in ``missing``, including the empty one, are missing cells.
     """
     values, gone = _as_given(value, what)
     if values.dtype.kind != "U" or any(cell.startswith(WORDS_APART) for cell in values.ravel()[:1000].tolist()):
@@ -189,7 +189,7 @@ def _as_given(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
     try:
         array = _unmasked(value) if isinstance(value, np.ma.MaskedArray) else np.asarray(value)
         if array.dtype.kind == "U" and not isinstance(value, np.ndarray):
-            array = np.asarray(value, dtype=object)  # NumPy would make text of numbers among text
+            array = np.asarray(value, dtype=object)  # NumPy would convert numbers among text to text
     except ValueError:
         raise DataError(f"{what} is ragged: its rows have different lengths", code="wrong-shape") from None
     if isinstance(value, list | tuple):
@@ -202,7 +202,7 @@ def _as_given(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
         return array.astype(np.int64), None
     if array.dtype.kind == "f":
         if isinstance(value, list | tuple) and np.any(np.abs(array) >= LARGEST_EXACT):
-            # NumPy has rounded whole numbers among them.
+            # NumPy has rounded integers among them.
             cells = np.asarray(value, dtype=object).ravel().tolist()
             (whole_numbers if all(isinstance(cell, int | np.integer) for cell in cells) else check_exact)(cells, what)
         return array.astype(np.float64), None
@@ -218,7 +218,7 @@ _LARGEST_SINGLE = 3e38
 
 
 def _unmasked(values: Any) -> np.ndarray:
-    """A masked array as a plain one: None where cells of text or whole numbers are masked, else NaN."""
+    """A masked array as a plain one, with None for masked cells of text or integers, else NaN."""
     mask, cells = np.ma.getmaskarray(values), np.asarray(values.data)
     if not mask.any():
         return cells
@@ -253,7 +253,7 @@ def whole_numbers(cells: Sequence[Any], what: str) -> np.ndarray:
     Raises
     ------
     DataError
-        One is beyond 64 bits; rounding it would make equal what differs.
+        A number exceeds 64 bits; rounding could make different numbers equal.
     """
     try:
         return np.array(cells, dtype=np.int64) if not isinstance(cells[0], str) else np.array(cells).astype(np.int64)
@@ -269,15 +269,15 @@ def whole_numbers(cells: Sequence[Any], what: str) -> np.ndarray:
 
 
 def check_exact(cells: Iterable[Any], what: str) -> None:
-    """Refuse whole numbers, or their digits, that numbers with a point cannot hold.
+    """Refuse integers, or their digits, that floats cannot represent exactly.
 
-    A column of whole numbers with missing cells becomes one of numbers with a point, which must not round one. Among
-    fractions whole numbers are measurements: they may be rounded, but have to be finite.
+    A column of integers with missing cells becomes a column of floats, which must not round any of them. In a column
+    with fractions, integers are measurements: they may be rounded, but must be finite.
 
     Raises
     ------
     DataError
-        With the row.
+        A number is not exact, or not finite; the message has the row.
     """
     rows = [(row, cell) for row, cell in enumerate(cells, start=1) if cell is not None and cell == cell]
     exact = all(isinstance(cell, _WHOLE) for _, cell in rows)
@@ -297,7 +297,7 @@ _WHOLE = (str, int, np.integer)
 
 
 def _whole(cell: Any) -> int:
-    """A whole number, or its digits; beyond all bounds where there are too many to read."""
+    """An integer from a number or its digits; a value beyond all limits if there are too many digits."""
     return int(cell) if not isinstance(cell, str) or len(cell) <= 400 else 1 << 2000
 
 
@@ -309,7 +309,7 @@ def _brief(cell: Any) -> str:
 
 
 def _lists_of_words(value: Any) -> bool:
-    """Whether each cell is a list of words: a document that is cut into words already."""
+    """Whether each cell is a list of words, that is, a tokenised document."""
     if isinstance(value, np.ndarray):
         value = value.tolist() if value.dtype.kind == "O" and value.ndim == 1 else None
     if not isinstance(value, list | tuple):
@@ -342,7 +342,7 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
     if kinds - {str}:
         present = [i for i, gone in enumerate(missing) if not gone]
         odd = next((i for i in present if not isinstance(flat[i], str | _NUMBER)), None)
-        if odd is None:  # numbers among text, or text among numbers: the rarer is the odd one
+        if odd is None:  # numbers mixed with text: the rarer type is reported
             texts = [i for i in present if isinstance(flat[i], str)]
             others = [i for i in present if not isinstance(flat[i], str)]
             odd, kind = min(others, texts, key=len)[0], type(flat[others[0]]).__name__
@@ -362,7 +362,7 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
 
 
 def as_text(cells: Any, what: str) -> np.ndarray:
-    """Text cells as an array, whose cells all have room for the longest."""
+    """Text cells as an array of fixed width, that of the longest."""
     longest = max(map(len, cells), default=0)
     if (size := 4 * longest * len(cells)) > MOST_TEXT:
         raise DataError(
@@ -372,7 +372,7 @@ def as_text(cells: Any, what: str) -> np.ndarray:
             code="too-costly",
         )
     out = np.array(cells, dtype=str)
-    # An array of text ends a cell at its last letter that is not NUL.
+    # NumPy removes trailing NUL characters from text.
     if any("\0" in cell for cell in cells):
         row = next(i for i, cell in enumerate(cells) if "\0" in cell)
         raise DataError(f"{what}, row {row + 1}: the cell holds a NUL character; take it out", code="not-text")
@@ -389,7 +389,7 @@ def as_words(values: np.ndarray) -> np.ndarray:
 
 
 def number_in(word: str) -> float | None:
-    """The number a cell of text is: digits, point, exponent; the minus may be the typographical one.
+    """The number in a text cell (digits, decimal point, exponent, ASCII or typographical minus), or None.
 
     >>> [number_in(word) for word in ("1.5", "\u22123", "1e3", "1_000", "0x10", "?")]
     [1.5, -3.0, 1000.0, None, None, None]

@@ -1,4 +1,4 @@
-"""Tables and arrays as they were read: named columns, each with the names of its axes."""
+"""Tables and arrays as read: named columns, each with the names of its axes."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from bayeslab.language.spec import DataSource, plain_name
 
 __all__ = ["Column", "Dataset", "check_lengths", "label_array", "row_names", "slip_of"]
 
-# Above this share of numbers a column of text is taken for one of numbers with a slip.
+# A text column with a larger share of numbers is treated as numeric with stray words.
 _MOSTLY = 0.5
-# A number with marks of thousands, a decimal comma, a percent sign or a currency.
+# A number with thousands separators, a decimal comma, a percent sign or a currency.
 _MARKED = re.compile(
     r"[+\u2212-]?[$\u20ac\u00a3\u00a5]?[+\u2212-]?"
     r"(\d{1,3}([,.'\u2019 \u00a0\u202f]\d{3})+([.,]\d+)?|\d+([.,]\d+)?)\s?[%\u2030$\u20ac\u00a3\u00a5]?"
 )
-# Cells are read without what a model says of them.
+# Rules for reading cells without a model.
 _AS_THEY_COME = Cells()
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d\S*)?")
 
@@ -52,11 +52,11 @@ class Column:
     values : ndarray
         Numbers (missing cells are NaN) or text (dtype ``U``).
     dims : tuple of str or None
-        Names of its axes; None when they are not known (using it then is an error).
+        Names of the axes; None if they are unknown, in which case using the column is an error.
     missing : ndarray of bool, or None
         Missing cells of a text column.
     order : tuple of str or None
-        Levels of a text column in their order, where the data give one (ordered categories of a dataframe).
+        Ordered levels of a text column, if the data have an order (ordered categories of a dataframe).
     """
 
     values: np.ndarray
@@ -69,7 +69,7 @@ class Column:
         return self.values.dtype.kind == "U"
 
     def absent(self) -> np.ndarray:
-        """Which cells are missing."""
+        """A mask of the missing cells."""
         if self.missing is not None:
             return self.missing
         return np.isnan(self.values) if self.values.dtype.kind == "f" else np.zeros(self.values.shape, bool)
@@ -90,13 +90,13 @@ class Dataset:
     rows : str
         Dimension of the main table's rows.
     levels : mapping of str to ndarray
-        Names of a table's rows, where it has a column called like the dimension of its rows.
+        Labels of a table's rows, if it has a column with the name of the rows' dimension.
     left_out : mapping of str to str
-        Columns that hold neither numbers nor text, such as dates, and the message for a model that uses one.
+        Columns of neither numbers nor text, such as dates, with the error for a model that uses one.
     notes : tuple of str
-        What reading the files took for granted.
+        Assumptions made when the files were read.
     unused : tuple of (str, str)
-        Entries of the data section that fit no column: the key, and what is odd about it.
+        Entries of the data section without a matching column: the key and a remark.
     """
 
     columns: Mapping[str, Column] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Dataset:
         return {name: column.digest() for name, column in sorted((dict(self.columns) | labels).items())}
 
     def over(self, base: Dataset) -> Dataset:
-        """These columns, and from ``base`` those of dimensions that are not here (group tables)."""
+        """These columns, with columns from ``base`` for dimensions that are missing here (group tables)."""
         dims = {dim for column in self.columns.values() for dim in column.dims or ()}
         kept = {
             name: column
@@ -123,7 +123,7 @@ class Dataset:
         return replace(self, columns=kept | dict(self.columns), levels=levels | dict(self.levels))
 
     def with_truths_of(self, base: Dataset) -> Dataset:
-        """Truth values as ``base`` has them: a text file has the words, a data frame may have 1 and 0 for the same."""
+        """Truth values in the form of ``base``: a text file has words, where a dataframe may have 1 and 0."""
         changed = {}
         for name in self.columns.keys() & base.columns.keys():
             column, there = self.columns[name], base.columns[name]
@@ -140,21 +140,21 @@ class Dataset:
         return replace(self, columns={**self.columns, **changed})
 
     def plain(self) -> Dataset:
-        """Columns by their plain names; one whose plain name another has keeps its own."""
+        """Columns by their plain names; columns that share a plain name keep their original names."""
         taken = Counter(map(plain_name, self.columns))
         named = {name if taken[plain_name(name)] > 1 else plain_name(name): c for name, c in self.columns.items()}
         left_out = {plain_name(name): reason for name, reason in self.left_out.items()}
         return self if named.keys() == self.columns.keys() else replace(self, columns=named, left_out=left_out)
 
     def alike(self) -> dict[str, list[str]]:
-        """Columns that share a plain name, by it: expressions cannot tell them apart."""
+        """Columns with the same plain name, by this name: expressions cannot distinguish them."""
         out: dict[str, list[str]] = {}
         for name in (*self.columns, *self.left_out):
             out.setdefault(plain_name(name), []).append(name)
         return {plain: names for plain, names in out.items() if len(names) > 1}
 
     def renamed(self, names: Mapping[str, str], *, complete: bool = False) -> Dataset:
-        """Columns by other names, ``{new: old}``; ``complete`` refuses an old name that is not there."""
+        """Columns renamed by ``{new: old}``; with ``complete`` a missing old name is refused."""
         rest, left_out = dict(self.columns), dict(self.left_out)
         moved, moved_out = dict[str, Column](), dict[str, str]()
         composed = {normalize("NFC", name): name for name in (*rest, *left_out)}
@@ -180,9 +180,9 @@ class Dataset:
         return replace(self, columns=rest | moved, left_out=left_out | moved_out)
 
     def emptied(self, name: str, cell: int | None = None) -> Dataset:
-        """The same with every cell of a column missing, or one of them, by its flat position.
+        """The same dataset with all cells of a column missing, or only the cell at a flat position.
 
-        A column that is not here stays away.
+        A column that does not exist is ignored.
         """
         column = self.columns.get(name)
         if column is None:
@@ -195,7 +195,7 @@ class Dataset:
         return replace(self, columns={**self.columns, name: gone})
 
     def take(self, rows: np.ndarray, dim: str | None = None) -> Dataset:
-        """Only these rows of the main table, or of that of another dimension, by position."""
+        """A subset of rows, by position, of the main table or of the table of another dimension."""
         along = self.rows if dim is None else dim
 
         def shorter(array: Any, dims: tuple[str, ...] | None) -> Any:
@@ -211,7 +211,7 @@ class Dataset:
         return replace(self, columns=columns, levels=levels)
 
     def complete(self, wanted: Container[str] | None = None) -> Dataset:
-        """The dataset, where every column could be read, or every one of those that are wanted.
+        """The dataset, after a check that all columns, or all wanted ones, could be read.
 
         Raises
         ------
@@ -248,7 +248,7 @@ class Dataset:
     ) -> Dataset:
         """One table: columns of equal length along the dimension ``rows``."""
         columns, levels, left_out = dict[str, Column](), dict[str, np.ndarray](), dict[str, str]()
-        # The column that names the rows is written like their dimension, or has it for its plain name.
+        # The column with the labels of the rows has the name, or the plain name, of their dimension.
         alike = [name for name in raw if plain_name(name) == rows]
         key = rows if rows in raw or len(alike) != 1 else alike[0]
         for name, value in raw.items():
@@ -312,7 +312,7 @@ class Dataset:
         for name, (values, missing) in pending.items():
             fits = values.ndim == 1 and len(values) == length
             columns[name] = Column(values, (source.rows,) if fits else None, missing, category_order(raw[name]))
-        # A column that runs along the dimension it is called like has the names of its places.
+        # A column along the dimension of the same name holds the labels of that dimension.
         named = [name for name, column in columns.items() if column.dims == (name,)]
         levels = {name: row_names(name, columns.pop(name), what) for name in named}
         check_lengths(columns, what)
@@ -320,7 +320,7 @@ class Dataset:
 
 
 def _read_values(name: str, value: Any, what: str, cells: Cells) -> tuple[np.ndarray, np.ndarray | None]:
-    """One column as the model's data section wants it read."""
+    """The values of one column, read by the rules of the model's data section."""
     values, missing = as_values(categories_as_words(value), what, cells.missing(name))
     if values.dtype.kind != "U" and not is_truth(value):
         values = without_sentinels(values, what, cells, cells.numbers(name))
@@ -347,7 +347,7 @@ def check_lengths(columns: Mapping[str, Column], what: str) -> None:
 
 
 def slip_of(name: str, column: Column) -> str | None:
-    """Why a column of text cannot be used: nearly all of its cells are numbers, or it is numbers as text."""
+    """Why a text column cannot be used: nearly all of its cells are numbers, or it holds formatted numbers."""
     cells = column.values.ravel()
     if cells.size and cells[0].startswith(WORDS_APART):
         return None
@@ -388,7 +388,7 @@ def slip_of(name: str, column: Column) -> str | None:
 
 
 def row_names(dim: str, column: Column, what: str) -> np.ndarray:
-    """The labels of a dimension of rows, from the column that bears its name; each may occur once."""
+    """The labels of a dimension of rows, from the column with its name; labels must be distinct."""
     if np.any(column.absent()):
         raise DataError(f"{what}: column '{dim}' names the rows but has a missing cell", code="missing")
     names = column.values if column.text else as_words(column.values)
@@ -405,7 +405,7 @@ def row_names(dim: str, column: Column, what: str) -> np.ndarray:
 
 
 def label_array(values: Sequence[Any]) -> np.ndarray:
-    """Labels as an array: of whole numbers if all are, otherwise of text."""
+    """Labels as an array, of integers if all labels are integers, else of text."""
     if all(
         isinstance(v, int | np.integer) and not isinstance(v, bool) and abs(int(v)) <= LARGEST_INTEGER for v in values
     ):

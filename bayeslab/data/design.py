@@ -1,8 +1,8 @@
-"""A formula and data as arrays: response, design matrix, groups.
+"""A formula evaluated on data: response, design matrix, groups.
 
-formulae [1]_ makes the matrix of the common terms and remembers what they learnt from the data of
-the fit (means, knots, levels), so that new rows are coded the same way. Group terms
-``(x | g)`` are taken apart here: a grouping factor is an index, not a matrix.
+formulae [1]_ computes the design matrix of the common terms and stores what it learns from the data
+of the fit (means, knots, levels), so that new rows are coded in the same way. Group terms ``(x | g)``
+are evaluated here: a grouping factor is an index, not a matrix.
 
 References
 ----------
@@ -32,7 +32,7 @@ from bayeslab.language.terms import bad_formula as _bad
 __all__ = ["Design", "Group"]
 
 _MAX_COLUMNS, _MAX_BYTES = 5_000, 4 << 30
-# What formulae, pandas and SciPy raise where values do not fit a term.
+# Errors of formulae, pandas and SciPy for values that do not suit a term.
 _UNFIT = (ValueError, TypeError, LookupError, ArithmeticError)
 
 
@@ -50,7 +50,7 @@ class Group:
     columns : ndarray (n, k)
     correlated : bool
     common : object
-        formulae's matrix of the effects, which knows how to code new rows.
+        formulae's matrix of the effects, which can code new rows.
     """
 
     name: str
@@ -71,15 +71,15 @@ class Design:
     rows : ndarray of int
         Positions of the complete rows.
     names : list of str
-        Names of the columns of ``matrix``, the intercept not among them.
+        Names of the columns of ``matrix``, without the intercept.
     matrix : ndarray (n, p)
     intercept : bool
     offset : ndarray (n,) or None
     groups : list of Group
     terms : dict of str to (int, int)
-        Which columns each term of the formula made.
+        Range of the columns of each term of the formula.
     common : object
-        formulae's matrix, which knows how to code new rows.
+        formulae's matrix, which can code new rows.
     """
 
     rows: np.ndarray
@@ -102,7 +102,7 @@ class Design:
         return cls._assembled(complete, common, np.asarray(common.design_matrix, float), groups, without_intercept)
 
     def on(self, formula: Formula, data: Data, complete: np.ndarray) -> Design:
-        """The same coding for other data."""
+        """The design for other data, with the same coding."""
         frame = _frame(formula, data, complete)
         matrix = _coded(self.common, frame)
         known = {group.name: group for group in self.groups}
@@ -142,14 +142,14 @@ class Design:
 
     @cached_property
     def about_means(self) -> np.ndarray:
-        """A column of ones, and the columns of ``matrix`` about their means: shape (n, 1 + p)."""
+        """A column of ones and the centred columns of ``matrix``, shape (n, 1 + p)."""
         return self.about(*self.means)
 
     def about(self, centre: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        """A column of ones, and the columns of ``matrix`` about a point, the sum of two doubles."""
+        """A column of ones and the columns of ``matrix`` centred at a point, given as the sum of two doubles."""
         out = np.empty((self.n, 1 + len(self.names)))
         out[:, 0] = 1.0
-        # Numbers near each other subtract without rounding.
+        # The difference of numbers near each other is exact.
         np.subtract(self.matrix, centre, out=out[:, 1:])
         if rest.any():
             out[:, 1:] -= rest
@@ -157,9 +157,9 @@ class Design:
 
 
 def _frame(formula: Formula, data: Data, rows: np.ndarray) -> Any:
-    """The predictors as formulae wants them: floats, or categories in the order of their levels.
+    """The predictors in formulae's format: floats, or categories in the order of their levels.
 
-    Beside a column ``x`` of numbers there is ``_as_given(x)``, for the levels of ``C(x)``.
+    For a numeric column ``x`` there is also ``_as_given(x)``, with the levels of ``C(x)``.
     """
     import pandas as pd
 
@@ -184,7 +184,7 @@ def _frame(formula: Formula, data: Data, rows: np.ndarray) -> Any:
 
 
 def _check_whole(name: str, values: np.ndarray, rows: np.ndarray) -> None:
-    """Refuse whole numbers that floats do not hold: different ones would be equal."""
+    """Refuse integers that floats cannot represent, because different ones would become equal."""
     if values.dtype.kind not in "iu":
         return
     lost = (values > LARGEST_EXACT) | (values < -LARGEST_EXACT)
@@ -199,7 +199,7 @@ def _check_whole(name: str, values: np.ndarray, rows: np.ndarray) -> None:
 
 
 def _as_given(name: str) -> str:
-    return f"\0{name}"  # no column is called so
+    return f"\0{name}"  # no column has such a name
 
 
 def _column(data: Data, name: str) -> Any:
@@ -222,7 +222,7 @@ def _column(data: Data, name: str) -> Any:
 
 
 def _each_row(values: Any, data: Data) -> np.ndarray:
-    """A value for each row; a single one is that of all."""
+    """One value per row; a single value is repeated."""
     return np.broadcast_to(np.asarray(values), len(data.labels[data.dataset.rows]))
 
 
@@ -267,7 +267,7 @@ def _coded(common: Any, frame: Any) -> np.ndarray:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What formulae prints, caught instead of shown."""
+    """A context that suppresses the output of formulae."""
     with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
         yield
 
@@ -302,7 +302,7 @@ def _group(term: GroupTerm, frame: Any, data: Data, complete: np.ndarray, known:
 
 
 def _factor(term: GroupTerm, data: Data, complete: np.ndarray, known: Group | None) -> tuple[np.ndarray, np.ndarray]:
-    """Group of each row; combinations of several columns are numbered as they occur in the fit."""
+    """The group of each row; combinations of several columns are numbered in the order of the fit."""
     parts = [data.term(name, missing=True) for name in term.factors]
     for name, part in zip(term.factors, parts, strict=True):
         if part.codes is None:

@@ -1,6 +1,6 @@
-"""Text as words: lower case, letters only, without the words that every text has.
+"""Tokenisation of text: lower-case words of letters, without stop words.
 
-A cell that was given as a list of words is taken as it is: whoever cut it had reasons.
+A cell given as a list of words is used unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bayeslab.data.cells import WORDS_APART
 
 __all__ = ["STOP_WORDS", "WordLimits", "chosen_words", "words_of"]
 
-# Articles, pronouns, prepositions, conjunctions, auxiliaries and the adverbs that go with them.
+# Stop words: articles, pronouns, prepositions, conjunctions, auxiliaries and common adverbs.
 _FUNCTION_WORDS = """
 a about above after again against all almost also although always am among an and another any anybody anyone
 anything are aren't as at be became because been before being below between both but by came can can't cannot come
@@ -33,25 +33,25 @@ you're you've your yours yourself yourselves
 """
 STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
 
-# Letters, with apostrophes inside.
+# Words of letters, with apostrophes inside.
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class WordLimits:
-    """Which words count.
+    """Rules for the vocabulary.
 
     Parameters
     ----------
     stop_words : frozenset of str
     min_length : int
-        Letters of a word.
+        Minimum number of letters of a word.
     min_documents : int
-        Documents that a word is in, at least.
+        Minimum number of documents with the word.
     max_share : float
-        Share of the documents that a word is in, at most.
+        Maximum share of documents with the word.
     most : int
-        Words of the vocabulary: the most frequent.
+        Maximum size of the vocabulary; the most frequent words are kept.
     """
 
     stop_words: frozenset[str] = STOP_WORDS
@@ -62,7 +62,7 @@ class WordLimits:
 
 
 def words_of(text: str, *, lowercase: bool = True) -> list[str]:
-    """The words of a document, in order; none is left out."""
+    """All words of a document, in order."""
     if text.startswith(WORDS_APART):
         return text[1:].split(WORDS_APART) if len(text) > 1 else []
     words = _WORD.findall(text.lower() if lowercase else text)

@@ -1,4 +1,4 @@
-"""Tables of pandas, polars and pyarrow: their columns, and the order of their categories."""
+"""Tables of pandas, polars and pyarrow: columns and category orders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["categories_as_words", "category_order", "check_indexes", "frame_colu
 
 
 def check_indexes(series: Mapping[str, Any], what: str) -> None:
-    """Refuse pandas series of one length whose rows have different names: by position they would be mixed up."""
+    """Refuse pandas series of equal length with different indexes: by position their rows would not match."""
     first: dict[int, tuple[str, Any]] = {}
     for name, value in series.items():
         index: Any = getattr(value, "index", None)
@@ -41,7 +41,7 @@ def frame_series(frame: Any) -> dict[str, Any]:
     Raises
     ------
     DataError
-        It is no such table, or two columns have one name.
+        The value is not such a table, or two columns have the same name.
     """
     import narwhals as nw
 
@@ -76,7 +76,7 @@ def frame_columns(frame: Any) -> dict[str, Any]:
 
 
 def category_order(values: Any) -> tuple[str, ...] | None:
-    """The categories of a categorical column in their order, where they have one: ordered words, or numbers."""
+    """The ordered categories of a categorical column, if they have an order (ordered words, or numbers), else None."""
     kind = getattr(values, "dtype", None)
     if (numbers := _numeric_categories(kind)) is not None:
         return tuple(as_words(numbers).tolist())
@@ -88,13 +88,13 @@ def category_order(values: Any) -> tuple[str, ...] | None:
 
 
 def _read_as_numbers(categories: Any) -> bool:
-    """Whether categories are words that read as numbers: levels all the same, since they are categories."""
+    """Whether categories are words that read as numbers; as categories they are levels anyway."""
     words = [] if categories is None else list(categories)
     return bool(words) and all(isinstance(word, str) and number_in(word) is not None for word in words)
 
 
 def _numeric_categories(kind: Any) -> np.ndarray | None:
-    """The categories of a categorical type of pandas, if they are numbers."""
+    """The categories of a categorical pandas type if they are numbers, else None."""
     if type(kind).__name__ != "CategoricalDtype" or kind.categories is None or not len(kind.categories):
         return None
     categories = np.asarray(kind.categories.infer_objects())
@@ -102,7 +102,7 @@ def _numeric_categories(kind: Any) -> np.ndarray | None:
 
 
 def categories_as_words(values: Any) -> Any:
-    """A categorical column of numbers as one of words: its cells are levels, and no quantities."""
+    """A categorical column of numbers as words, because its cells are levels, not quantities."""
     numbers = _numeric_categories(getattr(values, "dtype", None))
     if numbers is None:
         return values

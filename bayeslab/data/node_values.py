@@ -1,9 +1,8 @@
-"""Node expressions evaluated on NumPy arrays, at many values of the parameters at once.
+"""Evaluation of node expressions on NumPy arrays, at many values of the parameters at once.
 
-The values of a parameter at many points are an array with one more axis, :data:`POINTS`, in front.
+The values of a parameter at many points are an array with an additional first axis, :data:`POINTS`.
 The expression language broadcasts by name, so elementwise arithmetic, indexing, sums and products with
-data work unchanged; the few functions that look at "all" or "the last" of the axes are told to leave
-this one alone.
+data work unchanged; the few functions that use "all" or "the last" of the axes exclude this one.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from bayeslab.language.nodes import Node
 
 __all__ = ["POINTS", "Environment", "NotExact"]
 
-#: The axis of the points; not a name that a model file could use.
+#: The axis of the points, with a name that model files cannot use.
 POINTS = "__points__"
 
 
@@ -31,7 +30,7 @@ class NotExact(Exception):
 
 
 class _Evaluator(Evaluator):
-    """Knows which axis is not the model's, and does not freeze sums over parameters."""
+    """An evaluator that excludes the axis of points from the model's, and does not freeze sums over parameters."""
 
     parameters: frozenset[str] = frozenset()
     batch = POINTS
@@ -65,9 +64,9 @@ class _Evaluator(Evaluator):
 
 
 def _unknown(nodes: Mapping[str, Node], columns: set[str]) -> frozenset[str]:
-    """Nodes that have no value without parameters: random ones without data, and what is computed from them.
+    """Nodes that depend on parameters: random nodes without data, and nodes computed from them.
 
-    What is computed from data alone is data: its sums keep the values of the fit when new rows come.
+    Nodes computed from data alone are data: their sums keep the values of the fit when there are new rows.
     """
     out = {name for name, node in nodes.items() if name not in columns and node.kind != "deterministic"}
     while more := {name for name, node in nodes.items() if name not in out | columns and node.parents & out}:
@@ -83,11 +82,11 @@ class Environment:
     nodes, data
         The model's nodes and the data bound to it.
     values
-        Values of random nodes by name: dims of the node, after :data:`POINTS` if they are many.
+        Values of random nodes by name, with the node's dims, after :data:`POINTS` if there are many points.
     trees
         Expressions to use instead of those of deterministic nodes.
     only
-        One position along some dimensions: everything is evaluated there alone.
+        Positions along some dimensions; everything is evaluated at these only.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class Environment:
         self._evaluator.parameters = _unknown(nodes, self.columns)
 
     def lookup(self, name: str) -> Term:
-        """A node's value, or the data's."""
+        """The value of a node or of a data column."""
         return self._placed(self._whole(name))
 
     def _cells(self, name: str) -> Term:
@@ -153,12 +152,12 @@ class Environment:
         return replace(term, value=np.asarray(term.value).transpose(order), dims=node.dims, column=None)
 
     def on(self, tree: ast.expr, dims: tuple[str, ...]) -> tuple[np.ndarray, dict[str, int]]:
-        """An expression as an array over the dims, with the points in front if there are any; undefined rows."""
+        """An expression as an array over the dims, with points as first axis if there are any; and undefined rows."""
         term = self.eval(tree)
         return self.over(term, dims), dict(term.undefined)
 
     def over(self, term: Term, dims: tuple[str, ...]) -> np.ndarray:
-        """A value as an array over the dims, with the points in front if there are any."""
+        """A value as an array over the dims, with points as first axis if there are any."""
         term = self._named(term, dims)
         if term.value is None:
             raise NotExact(f"'{term.column}' is text")
@@ -181,7 +180,7 @@ class Environment:
         return Term(value, dims, undefined=undefined)
 
     def _named(self, term: Term, dims: tuple[str, ...]) -> Term:
-        """An axis without a name is the one dimension that the others leave."""
+        """Name an unnamed axis after the only remaining dimension."""
         axes = tuple(d for d in term.dims if d != POINTS)
         if None not in axes:
             return term

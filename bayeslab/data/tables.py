@@ -1,8 +1,8 @@
 """Reading tables and arrays into a :class:`~bayeslab.data.dataset.Dataset`.
 
-A text file says nothing about types, so the cells are read as text and each column is then numbers, if every cell that
-is not missing is one, or text. Missing are empty cells, ``NA``, ``N/A``, ``NaN`` and ``null`` in both, and the words
-that the data section adds; a word that the model declares as a level is one. Codes with leading zeros are text.
+A text file has no types, so cells are read as text; a column is numeric if every observed cell is a number, else text.
+Missing are empty cells, ``NA``, ``N/A``, ``NaN`` and ``null``, and the words that the data section adds, except words
+that the model declares as levels. Codes with leading zeros are text.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from bayeslab.language.spec import DataSource
 __all__ = ["read_dataset", "write_netcdf", "write_table"]
 
 _TABLES = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
-# What may stand between cells, and so many lines from which it is recognised.
+# Possible separators of cells, and the number of lines from which the separator is detected.
 _SEPARATORS = {",": "','", ";": "';'", "\t": "tabs"}
 _SNIFFED = 20
 # A number with a decimal point or comma.
 _NUMBER = re.compile(r"[+\u2212-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
-# Controls other than tabs and ends of lines: arrays of text would drop a NUL, terminals obey others.
+# Control characters other than tabs and line ends: text arrays would drop a NUL, terminals would interpret others.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-# Bytes in memory, at the worst moment, for each byte of a text with short cells.
+# Peak memory in bytes per byte of a text with short cells.
 _SWELLS = 20
-# Letters of a line; digits of a whole number, which takes time in proportion to their square.
+# Maximum length of a line; maximum number of digits of an integer, whose conversion takes quadratic time.
 _MOST_LINE, _MOST_DIGITS = 1 << 26, 400
 
 
@@ -57,11 +57,11 @@ def read_dataset(
     source
         The model's ``data`` section.
     folder
-        What relative paths in it start from; None for the working directory.
+        The folder that relative paths start from; None: the working directory.
     given
-        A dataframe, a mapping of arrays (or of dataframes, one a dimension), a path, or a Dataset.
+        A dataframe, a mapping of arrays (or of dataframes, one per dimension), a path, or a Dataset.
     levels
-        Levels the model declares, by column (:meth:`~bayeslab.language.spec.Model.declared`).
+        Levels that the model declares, by column (:meth:`~bayeslab.language.spec.Model.declared`).
     """
     if isinstance(given, Dataset):
         return given
@@ -82,7 +82,7 @@ def read_dataset(
 
 
 def _read(dataset: Dataset, cells: Cells) -> Dataset:
-    """The dataset, with what of the data section fits none of its columns."""
+    """The dataset, with the entries of the data section that match none of its columns."""
     names = dataset.columns.keys() | dataset.levels.keys() | dataset.left_out.keys()
     return replace(dataset, unused=cells.unused(names)) if names else dataset
 
@@ -105,7 +105,7 @@ def _read_given(given: Any, source: DataSource, cells: Cells) -> Dataset:
 
 
 def _read_table(path: Path, cells: Cells) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The columns of a table, and what was taken for granted to read them."""
+    """The columns of a table, and notes on assumptions made in reading them."""
     suffix = path.suffix.lower()
     if os.path.isdir(path):
         raise DataError("this is a folder, not a table", where=shown(path), code="not-a-file")
@@ -134,7 +134,7 @@ def _read_table(path: Path, cells: Cells) -> tuple[dict[str, Any], tuple[str, ..
 
 
 def _fits(size: int, path: Path) -> None:
-    """Refuse a text whose cells, as objects and then as arrays, would not fit into memory."""
+    """Refuse a text file whose cells, as objects and arrays, would not fit into memory."""
     if (need := _SWELLS * size) > memory_size():
         raise DataError(
             f"the file has {size / 2**30:.3g} GiB, and reading it would take about {need / 2**30:.3g} GiB of memory,"
@@ -145,7 +145,7 @@ def _fits(size: int, path: Path) -> None:
 
 
 def _lines(stream: TextIO, where: str) -> Iterator[str]:
-    """The lines of a text, none of them longer than a line can be."""
+    """Yield the lines of a text, refusing lines above the maximum length."""
     number = 0
     while line := stream.readline(_MOST_LINE):
         number += 1
@@ -165,7 +165,7 @@ def _lines(stream: TextIO, where: str) -> Iterator[str]:
 
 
 def _separator(stream: TextIO, usual: str, where: str) -> str:
-    """What stands between the cells: the usual letter, unless the first lines make a table by another one alone."""
+    """The separator of cells: the usual one, unless the first lines form a table only with another one."""
     lines = [line for line in itertools.islice(_lines(stream, where), _SNIFFED) if line.strip()]
     fitting = [letter for letter in _SEPARATORS if _columns(lines, letter) > 1]
     if not fitting and (other := _other_separator(lines)):
@@ -178,7 +178,7 @@ def _separator(stream: TextIO, usual: str, where: str) -> str:
 
 
 def _other_separator(lines: list[str]) -> str | None:
-    """What else stands between the cells of these lines, if they make a table by it."""
+    """Another separator with which these lines form a table, or None."""
     if _columns(lines, "|") > 1:
         return "'|'"
     rows = [line.split() for line in lines]
@@ -188,7 +188,7 @@ def _other_separator(lines: list[str]) -> str | None:
 
 
 def _columns(lines: list[str], separator: str) -> int:
-    """How many columns lines have by a separator; 0 where they have different numbers of cells."""
+    """The number of columns of lines with a separator; 0 if lines have different numbers of cells."""
     try:
         lengths = {len(row) for row in csv.reader(lines, delimiter=separator, strict=True)}
     except csv.Error:  # such as quotes that are not closed within these lines
@@ -259,12 +259,12 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
 
 
 def _decimal_commas(texts: Mapping[str, np.ndarray], where: str, cells: Cells) -> set[str]:
-    """Columns of numbers that are written with decimal commas.
+    """Numeric columns with decimal commas.
 
     Raises
     ------
     DataError
-        Numbers with a decimal point are beside them: one of the two marks separates thousands.
+        Other numbers have a decimal point, so one of the two marks must be a thousands separator.
     """
     present = {
         name: [word for word in np.char.strip(column).tolist() if word not in cells.missing(name)]
@@ -285,13 +285,13 @@ def _decimal_commas(texts: Mapping[str, np.ndarray], where: str, cells: Cells) -
 
 
 def _cells(name: str, given: np.ndarray, what: str, cells: Cells, *, commas: bool) -> Any:
-    """Text cells as numbers where they all are, else as they are, without the spaces around them."""
+    """Text cells as numbers if all are numbers, else as stripped text."""
     stripped = np.char.strip(given)
     if cells.is_text(name):
         return stripped
     absent = np.isin(stripped, list(cells.missing(name)))
     rest = stripped[~absent]
-    # NumPy cannot replace in no text at all.
+    # NumPy cannot replace in an empty array of text.
     if rest.size:
         rest = np.char.replace(rest, "\u2212", "-")
         rest = np.char.replace(rest, ",", ".") if commas else rest
@@ -320,7 +320,7 @@ def _cells(name: str, given: np.ndarray, what: str, cells: Cells, *, commas: boo
 
 
 def _codes(words: list[str]) -> bool:
-    """Whether cells are codes: digits only, and some begin with a zero, so that 01 and 1 are two."""
+    """Whether cells are codes: digits only, some with a leading zero, so that 01 and 1 are different."""
     return any(word[0] == "0" and len(word) > 1 for word in words) and all(word.isdigit() for word in words)
 
 
@@ -333,7 +333,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
         ) from None
     try:
         head = parquet.read_metadata(path)
-        # What repeats is stored once: a small file can hold more cells than there is memory.
+        # Repeated values are stored once, so a small file can hold more cells than fit into memory.
         if (need := 8 * head.num_rows * head.num_columns) > memory_size():
             raise DataError(
                 f"the table has {head.num_rows:,} rows and {head.num_columns:,} columns, which take"
@@ -349,7 +349,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
 
 
 def _with_categories(table: Any) -> dict[str, Any]:
-    """Columns of a Parquet file; those pandas wrote as categories of numbers are stored as the numbers, and noted."""
+    """Columns of a Parquet file; numeric categories of pandas, which are stored as numbers, become categories again."""
     import pandas as pd
     from pyarrow import types
 
