@@ -1,1 +1,1 @@
-"""What a run keeps on disk: inputs, chains, results, and the lock of the process that works on it."""
+"""Run folders on disk: inputs, chains, results, and the lock of the process that works on the run."""

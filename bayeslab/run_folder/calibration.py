@@ -1,4 +1,4 @@
-"""Folders of a calibration: what it is of, and each finished replication as soon as it is finished.
+"""Folders of calibrations: their identity, and each replication, stored as soon as it is finished.
 
 ::
 
@@ -26,7 +26,7 @@ FORMAT = 1
 
 
 class CalibrationFolder:
-    """Where finished replications are kept.
+    """The store of finished replications.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class CalibrationFolder:
 
     @classmethod
     def of(cls, runs: str | os.PathLike[str], name: str, identity: Mapping[str, Any]) -> CalibrationFolder:
-        """The folder of this calibration if there is one, else a new one ``name-calibration``, ``...-2``."""
+        """The existing folder of this calibration, else a new one ``name-calibration``, ``...-2``."""
         base = Path(runs)
         for number in range(1, 100_000):
             path = base / (f"{name}-calibration" if number == 1 else f"{name}-calibration-{number}")
@@ -61,7 +61,7 @@ class CalibrationFolder:
         return cls(path)
 
     def finished(self) -> list[int]:
-        """Numbers of the replications that are whole."""
+        """Numbers of the complete replications."""
         return sorted(int(p.stem.removeprefix("r")) for p in (self.path / "replications").glob("r*.npz"))
 
     def read(self, number: int) -> dict[str, np.ndarray]:
@@ -72,7 +72,7 @@ class CalibrationFolder:
 
 
 def _identity(path: Path) -> dict[str, Any] | None:
-    """What a folder is a calibration of; None if it is none, or of another format."""
+    """The identity of a folder's calibration; None if it is not a calibration, or has another format."""
     try:
         content = json.loads((path / "calibration.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -10,11 +10,10 @@
       result.zarr    the DataTree of the result
       lock           while a process works here, which
 
-Everything is written under a temporary name and renamed, so that a killed run leaves whole files. What is written has
-a digest (of the columns and of each group of the result in ``run.json``, of a chain in its file), which is checked when
-it is read: a store whose chunk is lost reads as missing numbers otherwise. A chain's file also has a digest of what it
-was drawn from (its number, the seed, method, options, model and data), so that one of another place or run is no part
-of this one.
+Everything is written under a temporary name and renamed, so that a killed run leaves only complete files. Digests (of
+the columns and of each group of the result in ``run.json``, of a chain in its file) are checked on reading, because a
+store with a lost chunk would otherwise read as missing numbers. A chain's file also has a digest of its origin (its
+number, the seed, method, options, model and data), so that a chain of another run is not accepted.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "RunFolder"]
 
 FORMAT = 1
-# Bytes of ``run.json``, which has the levels of every factor.
+# Maximum size of ``run.json`` in bytes; it holds the levels of every factor.
 _MOST_INFO = 1 << 28
 
 
@@ -79,7 +78,7 @@ class _Memory(BaseModel):
 
 
 class _Info(BaseModel):
-    """What ``run.json`` has to have."""
+    """The required content of ``run.json``."""
 
     model_config = ConfigDict(strict=True)
     status: Literal["running", "complete", "interrupted", "failed"]
@@ -94,8 +93,8 @@ class _Info(BaseModel):
     versions: dict[str, str]
     timings: dict[str, float]
     verdict: _Verdict | None
-    digests: Literal["sha256"] | None = None  # of chains, in runs since there are any
-    origins: Literal["sha256"] | None = None  # of what chains were drawn from, in runs since there are any
+    digests: Literal["sha256"] | None = None  # of chains; None in older runs
+    origins: Literal["sha256"] | None = None  # of the origins of chains; None in older runs
     result_digests: dict[str, str] | None = None
     error: str = ""
 
@@ -113,7 +112,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, runs: str | os.PathLike[str], name: str) -> RunFolder:
-        """A new folder ``runs/name``, or ``runs/name-2`` and so on; never one that is there."""
+        """Create a new folder ``runs/name``, or ``runs/name-2`` and so on if it exists."""
         base = Path(runs)
         word = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "run"
         try:
@@ -134,12 +133,12 @@ class RunFolder:
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str]) -> RunFolder:
-        """A folder that is there.
+        """An existing run folder.
 
         Raises
         ------
         RunError
-            No run there; the message names the runs that are near.
+            There is no run at the path; the message suggests similar ones.
         """
         folder = Path(path)
         if os.path.isfile(folder / "run.json"):
@@ -169,7 +168,7 @@ class RunFolder:
         Raises
         ------
         RunError
-            Not there, damaged, or of another format.
+            The file is missing, damaged, or of another format.
         """
         path = self.path / "run.json"
         where = shown(path)
@@ -234,7 +233,7 @@ class RunFolder:
     # -- chains
 
     def finished(self) -> list[int]:
-        """Numbers of the chains that are whole."""
+        """Numbers of the complete chains."""
         numbers = (p.stem.removeprefix("chain-") for p in (self.path / "chains").glob("chain-*.npz"))
         return sorted(int(number) for number in numbers if number.isdecimal())
 
@@ -246,7 +245,7 @@ class RunFolder:
         path = self._chain(chain)
         arrays = read_npz(path)
         arrays.pop(_ORIGIN, None)
-        # Chains of runs from before have none.
+        # Chains of older runs have none.
         if _DIGEST in arrays and str(arrays.pop(_DIGEST)) != _digest(arrays):
             raise RunError(
                 "damaged: the draws are not those that were written (their digest differs)",
@@ -256,24 +255,24 @@ class RunFolder:
         return arrays
 
     def write(self, chain: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keep a chain, whole or not at all, with what it was drawn from."""
+        """Write a chain, completely or not at all, with the digest of its origin."""
         self._chain(chain).parent.mkdir(exist_ok=True)
         digest = _digest(arrays)
         origin = _origin(self.info(), chain, digest)
         write_npz(self._chain(chain), {**arrays, _DIGEST: np.array(digest), _ORIGIN: np.array(origin)})
 
     def drop_unusable(self, info: Mapping[str, Any]) -> dict[int, str]:
-        """Remove the chains that are damaged or not this run's, to be drawn again, and halves of files.
+        """Remove damaged chains and chains of other runs, which are then drawn again, and incomplete files.
 
         Parameters
         ----------
         info
-            The run's description, from which it would be drawn now.
+            The run's current description.
 
         Returns
         -------
         dict of int to str
-            What is wrong with each chain that was removed, by its number.
+            The reason for each removed chain, by its number.
         """
         unusable = {}
         for half in (self.path / "chains").glob(".chain-*"):
@@ -289,12 +288,12 @@ class RunFolder:
         return unusable
 
     def _unusable(self, info: Mapping[str, Any], chain: int) -> str | None:
-        """Why a chain that can be read is not used, or None.
+        """Why a readable chain is not used, or None.
 
         Raises
         ------
         RunError
-            It cannot be read, or its draws are not those that were written.
+            The chain cannot be read, or its draws do not match their digest.
         """
         self.read(chain)
         marks = read_npz(self._chain(chain))
@@ -313,12 +312,12 @@ class RunFolder:
     # -- the result
 
     def write_result(self, tree: xr.DataTree) -> dict[str, str]:
-        """Write the DataTree; an earlier result is replaced only by a whole one.
+        """Write the DataTree; an earlier result is replaced only once the new one is complete.
 
         Returns
         -------
         dict of str to str
-            A digest of each group, for ``run.json``.
+            The digest of each group, for ``run.json``.
         """
 
         final = self.path / "result.zarr"
@@ -328,7 +327,7 @@ class RunFolder:
             with tempfile.TemporaryDirectory(dir=self.path, prefix=".result.", ignore_cleanup_errors=True) as folder:
                 new, old = Path(folder, "new"), Path(folder, "old")
                 with warnings.catch_warnings():
-                    # Zarr 3 has no final specification of text arrays yet; it reads what it writes.
+                    # Zarr 3 warns that its specification of text arrays is not final; it reads what it writes.
                     warnings.simplefilter("ignore")
                     _with_order(tree).to_zarr(new, consolidated=False, mode="w")
                 digests = _group_digests(new)
@@ -347,7 +346,7 @@ class RunFolder:
         Parameters
         ----------
         digests
-            Those of ``run.json``; None for a run from before there were any.
+            The digests in ``run.json``; None for older runs without digests.
 
         Raises
         ------
@@ -378,7 +377,7 @@ class RunFolder:
 
 @contextmanager
 def _damaged_store(path: Path) -> Iterator[None]:
-    """What goes wrong while a store is read is said in one line, with what to do."""
+    """A context that turns errors of reading a store into one line with advice."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - a damaged store can raise anything, MemoryError too
@@ -391,11 +390,11 @@ def _damaged_store(path: Path) -> Iterator[None]:
 
 
 def _group_digests(store: Path) -> dict[str, str]:
-    """A digest of the files of each group, and under ``/`` of those above the groups."""
+    """A digest of the files of each group, and under ``/`` of the files outside groups."""
     groups = sorted(p.name for p in store.iterdir() if p.is_dir() and not p.name.startswith("."))
     loose = [p for p in store.iterdir() if not p.is_dir() and not p.name.startswith(".")]
     files = {name: [f for f in (store / name).rglob("*") if not f.name.startswith(".")] for name in groups}
-    # Most of the work is done outside the interpreter: reading and hashing blocks of bytes.
+    # Threads help, because reading and hashing blocks of bytes release the interpreter lock.
     with ThreadPoolExecutor(max_workers=4) as pool:
         return {name: _files_digest(store, one, pool) for name, one in {"/": loose, **files}.items()}
 
@@ -425,7 +424,7 @@ def _compare(stored: Mapping[str, str], present: Mapping[str, str]) -> None:
 
 
 def _check_size(store: Path) -> None:
-    """Refuse arrays that are declared larger than memory: their chunks need not be there."""
+    """Refuse arrays with a declared size above the memory; such a store can be small, as chunks may be missing."""
     total = 0
     for file in store.rglob("zarr.json"):
         if ordinary_size(file, RunError) > _MOST_INFO:
@@ -440,7 +439,7 @@ def _check_size(store: Path) -> None:
 
 
 def _item_size(content: Any) -> int:
-    """Bytes of one element of an array; of text, which has no fixed length, those of a pointer."""
+    """Bytes of one element of an array; for text of variable length, those of a pointer."""
     kind = content.get("data_type")
     try:
         return np.dtype(kind).itemsize if isinstance(kind, str) else 8
@@ -457,7 +456,7 @@ def _remove(path: Path) -> None:
 
 
 def _with_order(tree: xr.DataTree) -> xr.DataTree:
-    """The tree with the order of each group's variables noted: a store lists them in its own."""
+    """The tree with the order of each group's variables stored, because a store lists them in another order."""
     import xarray as xr
 
     groups = {name: tree[name].to_dataset() for name in tree.children}
@@ -467,7 +466,7 @@ def _with_order(tree: xr.DataTree) -> xr.DataTree:
 
 
 def _restored(group: xr.Dataset) -> xr.Dataset:
-    """A group as it was written: variables in order, labels as ordinary text."""
+    """A group as it was written: variables in their order, labels as ordinary text."""
     group = group[list(group.attrs.pop("variables", group.data_vars))]
     text = {name: c.astype(str) for name, c in group.coords.items() if c.dtype.kind in "TO"}
     return group.assign_coords(text) if text else group
@@ -477,7 +476,7 @@ _DIGEST, _ORIGIN = "sha256", "origin"
 
 
 def _origin(info: Mapping[str, Any], chain: int, draws: str) -> str:
-    """A digest of what a chain was drawn from, and of its draws, whose digest is ``draws``."""
+    """A digest of the origin of a chain and of its draws, whose digest is ``draws``."""
     names = ("seed", "method", "options", "model_digest", "data_digests")
     content = [chain, draws, {name: info[name] for name in names}]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

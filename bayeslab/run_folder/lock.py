@@ -16,12 +16,12 @@ __all__ = ["alive", "locked", "this_process"]
 
 
 def this_process() -> dict[str, Any]:
-    """This process, so that another one can see whether it is still there."""
+    """A description of this process, from which another process can tell whether it is still running."""
     return {"pid": os.getpid(), "host": platform.node(), "began": _began(os.getpid())}
 
 
 def _began(pid: int) -> int | None:
-    """When a process began, in ticks since the machine did; None where that cannot be read."""
+    """Start time of a process in ticks since boot; None if it cannot be read."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         return int(stat.rpartition(")")[2].split()[19])
@@ -30,7 +30,7 @@ def _began(pid: int) -> int | None:
 
 
 def alive(process: Mapping[str, Any]) -> bool:
-    """Whether a process is there; of one on another machine that cannot be seen."""
+    """Whether a process is running; assumed for a process on another machine, which cannot be checked."""
     if process.get("host") != platform.node():
         return True
     pid = process.get("pid")
@@ -42,16 +42,16 @@ def alive(process: Mapping[str, Any]) -> bool:
         return False
     except PermissionError:
         pass
-    # Another process may have the number by now.
+    # Another process may have the same number by now.
     return process.get("began") == _began(pid)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's file ``lock``, which names the process that works there.
+    """A context that holds the folder's file ``lock``, which names the process that works there.
 
-    The operating system lets go of the lock of a process that ends in whatever way, so what a killed process left is
-    taken over. Where a file system has no such locks, and of a process on another machine, the name in the file counts.
+    The operating system releases the lock when its process ends in any way, so the lock of a killed process is taken
+    over. On a file system without such locks, and for a process on another machine, the name in the file decides.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # Removed while it is held: who opened it meanwhile sees that it is no longer the folder's.
+        # The file is removed while locked: a process that opened it meanwhile sees that it is no longer the folder's.
         with suppress(OSError):
             os.ftruncate(handle, 0)
             path.unlink()
@@ -93,7 +93,7 @@ def _taken(path: Path) -> int:
 
 
 def flock(handle: int) -> bool | None:
-    """Whether the lock was free and is ours now; None where there are no such locks."""
+    """Try to take the lock: True if it is now held, False if another process has it, None if locks are unsupported."""
     try:
         import fcntl
 
@@ -117,12 +117,12 @@ def _owner(handle: int) -> dict[str, Any]:
 def _over(owner: Mapping[str, Any], *, guarded: bool) -> bool:
     """Whether the process that a lock names has ended."""
     here = owner.get("host") in (platform.node(), None)
-    # On this machine a lock that we could take was nobody's any more.
+    # On this machine, a lock that could be taken had no owner any more.
     return here and (guarded or not alive(owner))
 
 
 def _still(handle: int, path: Path) -> bool:
-    """Whether the path still names the open file."""
+    """Whether the path still refers to the open file."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:

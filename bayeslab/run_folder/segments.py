@@ -1,13 +1,13 @@
-"""Segments of sampled structures in a run folder, and what is known of a job that is going on.
+"""Segments of sampled structures in a run folder, and the progress of a running job.
 
 ::
 
     runs/sachs/
       scores.npz                    the score table
       chains/chain-0/000000.npz     segments, as soon as they are computed
-      progress.json                 how far the job is
+      progress.json                 progress of the job
       stop                          asks it to stop after the running segments
-      log.txt                       what a detached job has to say
+      log.txt                       output of a detached job
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SegmentStore:
         self.path = path
 
     def table(self, build: Callable[[], ScoreTable]) -> ScoreTable:
-        """The score table as it was kept; built and kept if it is not there or damaged."""
+        """The stored score table; it is built and stored if it is missing or damaged."""
         file = self.path / "scores.npz"
         if file.exists():
             try:
@@ -53,7 +53,7 @@ class SegmentStore:
         return self.path / "chains" / f"chain-{chain}" / f"{number:06d}.npz"
 
     def read(self, chain: int) -> list[dict[str, NDArray[Any]]]:
-        """The whole segments of a chain, in order, up to the first that is not there or damaged."""
+        """The complete segments of a chain, in order, up to the first missing or damaged one."""
         out: list[dict[str, NDArray[Any]]] = []
         while (file := self._file(chain, len(out))).exists():
             try:
@@ -63,7 +63,7 @@ class SegmentStore:
         return out
 
     def write(self, chain: int, number: int, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Keep a segment, whole or not at all."""
+        """Write a segment, completely or not at all."""
         file = self._file(chain, number)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ class SegmentStore:
             raise RunError(f"cannot be made: {error.strerror}", where=str(file.parent), code="cannot-write") from None
         write_npz(file, {name: np.asarray(array) for name, array in arrays.items()})
 
-    # -- a job that is going on
+    # -- a running job
 
     def stopping(self) -> bool:
         """Whether somebody has asked the job to stop."""
@@ -82,17 +82,17 @@ class SegmentStore:
         self._text("stop", "")
 
     def begin(self) -> None:
-        """A job begins in this process: an earlier wish to stop is over."""
+        """Start a job in this process; an earlier request to stop is removed."""
         (self.path / "stop").unlink(missing_ok=True)
         self.tell({"chains": []})
 
     def tell(self, content: Mapping[str, Any]) -> None:
-        """Write how far the job is, which runs in this process."""
+        """Write the progress of the job that runs in this process."""
         content = this_process() | {"updated": time.time()} | dict(content)
         self._text("progress.json", json.dumps(content, indent=1) + "\n")
 
     def progress(self) -> dict[str, Any] | None:
-        """How far the job is; None before its first report."""
+        """The progress of the job; None before its first report."""
         try:
             content = json.loads((self.path / "progress.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -100,12 +100,12 @@ class SegmentStore:
         return content if isinstance(content, dict) else None
 
     def standing(self, status: str) -> dict[str, Any]:
-        """How far the job is, and under ``state`` what has become of it.
+        """The progress of the job, with its state under ``state``.
 
         Parameters
         ----------
         status
-            What ``run.json`` says. A job that should be running and is not was killed.
+            The status in ``run.json``. A job that should be running but is not was killed.
         """
         progress = self.progress() or {"chains": []}
         state = status
@@ -116,7 +116,7 @@ class SegmentStore:
         return {"state": state, **progress}
 
     def opened_log(self) -> IO[bytes]:
-        """The file that a detached job writes to, opened to be appended to."""
+        """The log file of a detached job, opened for appending."""
         try:
             return (self.path / "log.txt").open("ab")
         except OSError as error:
