@@ -1,1 +1,1 @@
-"""What users write: expressions, formulas, model files; text to checked trees, with the place of each error."""
+"""The model language: expressions, formulas and model files, parsed to checked trees with the place of each error."""

@@ -1,4 +1,4 @@
-"""Arrays whose axes have names, the values of expressions: NumPy's while only data are involved, else PyTensor's."""
+"""Arrays with named axes as values of expressions: NumPy arrays if only data are involved, else PyTensor variables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Algebra", "Term", "merged", "moved"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Term:
-    """An array with named axes, as an expression sees it.
+    """The value of an expression: an array with named axes.
 
     Attributes
     ----------
@@ -29,11 +29,11 @@ class Term:
     codes, factor
         For a factor: positions in the levels of the dimension ``factor``.
     undefined
-        Rows at the start of a dimension that a ``lag`` leaves without a value.
+        Number of rows at the start of a dimension that have no value because of a ``lag``.
     column
-        Name of the data column this is, unchanged; such terms become ``pm.Data``.
+        Name of the data column, if the term is an unchanged column; such terms become ``pm.Data``.
     given
-        Whether these are the cells of a column, which as an index are labels, and nothing computed from them.
+        Whether the term holds the cells of a column, which are labels when used as an index, and not computed values.
     """
 
     value: Any
@@ -51,7 +51,7 @@ class Term:
 
 
 def merged(terms: Iterable[Term]) -> dict[str, int]:
-    """Rows at the start of each dimension that one of the terms leaves without a value."""
+    """Number of rows at the start of each dimension for which one of the terms has no value."""
     out: dict[str, int] = {}
     for term in terms:
         for dim, rows in term.undefined.items():
@@ -60,21 +60,21 @@ def merged(terms: Iterable[Term]) -> dict[str, int]:
 
 
 class Algebra(ABC):
-    """Operations on terms, whose axes meet by name, never by position.
+    """Operations on terms, whose axes are aligned by name, never by position.
 
     Parameters
     ----------
     labels
         Levels of each dimension; their number is the dimension's length.
     frozen
-        Values of data-only reductions, by text; those found are used, new ones are added.
+        Values of data-only reductions, by text; existing ones are used, new ones are added.
     symbol
         ``symbol(term) -> variable``: a data column as a PyTensor variable.
     rows
-        Dimension of the main table's rows. What has a value in each row is not frozen.
+        Dimension of the main table's rows. Values along this dimension are not frozen.
     """
 
-    #: An axis of terms that is not the model's and that no index picks from, such as one of draws.
+    #: An additional axis of terms that does not belong to the model and cannot be indexed, such as draws.
     batch: str | None = None
 
     def __init__(
@@ -93,7 +93,7 @@ class Algebra(ABC):
         """The value of a node of an expression's tree."""
 
     def length(self, dim: str | None) -> int | None:
-        """Number of levels of a dimension; None where it has none."""
+        """Number of levels of a dimension, or None."""
         return len(self.labels[dim]) if dim is not None and dim in self.labels else None
 
     def symbolic(self, term: Term) -> Any:
@@ -112,14 +112,14 @@ class Algebra(ABC):
         return pt.as_tensor_variable(np.asarray(term.value))
 
     def apply(self, name: str, *terms: Term) -> Term:
-        """An elementwise function of terms, broadcast by name; arithmetic is that of floats."""
+        """Apply an elementwise function to terms, broadcast by name, in floating-point arithmetic."""
         values, dims, symbolic = self.align(terms)
         if name in ARITHMETIC and all(map(is_whole, values)):
             values = [as_float(value) for value in values]
         with np.errstate(all="ignore"):
             value = function_of(name, symbolic)(*values)
         if getattr(value, "dtype", None) == "bool":
-            value = value.astype("int64")  # comparisons give 0 and 1, which add up
+            value = value.astype("int64")  # comparisons give 0 and 1, which can be added
         return Term(value, dims, undefined=merged(terms))
 
     def align(
@@ -150,7 +150,7 @@ class Algebra(ABC):
         return values, tuple(dims), symbolic
 
     def _named(self, terms: Sequence[Term], onto: tuple[str | None, ...] | None) -> list[Term]:
-        """Axes without a name take the name of the one dimension of their length there is."""
+        """Name unnamed axes after the only dimension of the same length."""
         known = {dim for term in terms for dim in term.dims if dim} if onto is None else {d for d in onto if d}
         if not known or all(None not in term.dims for term in terms):
             return list(terms)
@@ -199,7 +199,7 @@ class Algebra(ABC):
 
 
 def expanded(value: Any, dims: tuple[str | None, ...], onto: tuple[str | None, ...]) -> Any:
-    """A value with axes ``dims`` as one with axes ``onto`` (missing ones of length one)."""
+    """A value with axes ``dims`` expanded to axes ``onto``; added axes have length one."""
     if dims == onto or not dims:
         return value
     if None in dims:
@@ -219,7 +219,7 @@ def expanded(value: Any, dims: tuple[str | None, ...], onto: tuple[str | None, .
 
 
 def moved(array: Any, source: int, to: int) -> Any:
-    """An array or variable with one of its axes in another place."""
+    """An array or variable with one of its axes moved to another position."""
     if isinstance(array, np.ndarray):
         return np.moveaxis(array, source, to)
     import pytensor.tensor as pt

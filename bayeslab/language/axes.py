@@ -1,4 +1,4 @@
-"""Axes in expressions: lists, joined vectors, and dimensions under other names."""
+"""Axes in expressions: lists, concatenated vectors, and renamed dimensions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def vector(algebra: Algebra, items: list[Term]) -> Term:
 
 
 def _rows(algebra: Algebra, items: list[Term]) -> Term:
-    """A list of lists: its rows, in their order, before what is in each; what entries have by name comes first."""
+    """A list of lists as a term: named axes of the entries come first, then rows, then the entries of a row."""
     depth = items[0].dims.count(None)
     inner = {(np.shape(t.value) if not t.random else t.value.type.shape)[len(t.dims) - depth :] for t in items}
     if any(item.dims.count(None) != depth for item in items) or len(inner) > 1:

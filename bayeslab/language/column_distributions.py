@@ -1,4 +1,4 @@
-"""A distribution of a column as one word: ``Gamma``, or ``Pareto(m=1)`` with the parameters that are known."""
+"""The distribution of a column as a word: ``Gamma``, or ``Pareto(m=1)`` with known parameters."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["column_distribution", "is_distribution"]
 
 
 def is_distribution(text: str) -> bool:
-    """Whether a word for a column is a distribution of the language, which begin with a capital."""
+    """Whether a word is a distribution of the model language, that is, begins with a capital."""
     return text[:1].isupper()
 
 
 def column_distribution(text: str) -> tuple[str, dict[str, float]]:
-    """The distribution's name, and the parameters that are known as numbers.
+    """The name of the distribution, and the known parameters.
 
     Raises
     ------
     ModelError
-        An unknown distribution or parameter; an argument that is no number.
+        The distribution or a parameter is unknown, or an argument is not a number.
     """
     expression = parse(text)
     tree = expression.tree

@@ -36,7 +36,7 @@ class Evaluator(Algebra):
     lookup
         ``lookup(name) -> Term``; raises for an unknown name.
     labels, frozen, symbol, rows
-        As of :class:`~bayeslab.language.algebra.Algebra`.
+        As for :class:`~bayeslab.language.algebra.Algebra`.
     special
         Functions by name that replace the built-in ones (``previous`` in a recursion).
     past
@@ -59,7 +59,7 @@ class Evaluator(Algebra):
         super().__init__(labels, frozen, symbol, rows)
         self.lookup, self.past = lookup, past or lookup
         self.cells = cells
-        # Columns whose missing cells are not looked at, because where(isnan(x), ...) takes something else there.
+        # Columns whose missing cells are allowed, because where(isnan(x), ...) replaces them.
         self._filled: frozenset[str] = frozenset()
         self.special = special or {}
 
@@ -141,7 +141,7 @@ class Evaluator(Algebra):
         return reduced(self, name, node)
 
     def _where(self, node: ast.Call) -> Term:
-        """``where``; in the branch for cells that are not missing, the column of ``isnan`` may have missing ones."""
+        """Evaluate ``where``; in the branch for observed cells, the column in ``isnan`` may have missing cells."""
         parts = []
         for place, argument in enumerate(node.args):
             with self.branch(node, place):
@@ -150,7 +150,7 @@ class Evaluator(Algebra):
 
     @contextmanager
     def branch(self, node: ast.Call, place: int) -> Iterator[None]:
-        """While one argument of a call is evaluated: of ``where(isnan(x), ...)`` the branch in which x is known."""
+        """A context to evaluate one argument of a call; in the branch of ``where(isnan(x), ...)`` with x observed."""
         now = self._filled
         if isinstance(node.func, ast.Name) and node.func.id == "where" and node.args:
             condition, whole = node.args[0], 2
@@ -175,7 +175,7 @@ class Evaluator(Algebra):
         return argument.id
 
     def _given(self, name: str) -> tuple[Term, np.ndarray]:
-        """A column of data, and which of its cells are missing."""
+        """A data column, and a mask of its missing cells."""
         assert self.cells is not None
         term = self.cells(name)
         gone = term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, dtype=float))
@@ -243,7 +243,7 @@ class Evaluator(Algebra):
         value = self.symbolic(term) if symbolic else np.asarray(term.value)
         head, undefined = value[..., :steps], dict(term.undefined)
         if start is None:
-            # The first rows hold any finite value: they are never used.
+            # The first rows hold an arbitrary finite value, which is never used.
             undefined[dim] = undefined.get(dim, 0) + steps
         else:
             (first,), _, _ = self.align([start], onto=term.dims[:-1])

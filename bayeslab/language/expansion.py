@@ -1,4 +1,4 @@
-"""A model of a short family written out in the model language, with what each part of it means."""
+"""The expansion of a model of a short family into the model language, with comments on each part."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ __all__ = ["Expansion", "check_columns", "listed_numbers", "model_text", "nested
 _WIDTH = 110
 
 
-# Of an inference section what goes with a graph, whatever method the short form had.
+# Keys of the inference section that are kept for a graph, whatever the short form's method.
 _OPTIONS = ("draws", "tune", "chains", "cores", "target_accept", "max_treedepth")
 _METHODS = ("auto", "nuts", "map", "laplace", "advi", "pathfinder", "smc")
 
 
 def unsupported(message: str, *path: Any) -> ModelError:
-    """The error of a model that the language cannot say."""
+    """The error for a model that the language cannot express."""
     return ModelError(message, path=("model", *path), code="unsupported")
 
 
 def check_columns(
     nodes: Iterable[str], dims: Iterable[str], columns: Container[str], but: Container[str], key: str
 ) -> None:
-    """Refuse a table with a column that has the name of a node or a dimension of the expanded model.
+    """Refuse a table with a column named like a node or a dimension of the expanded model.
 
     Parameters
     ----------
     nodes
-        Keys, with their dimensions in brackets.
+        Keys of nodes, with their dimensions in brackets.
     but
-        Columns that are such a node or dimension themselves.
+        Columns that are themselves such a node or dimension.
     key
-        Where the short form names its columns.
+        The key under which the short form names its columns.
     """
     made = {node.split("[")[0].strip(" `") for node in nodes} | set(dims)
     for name in sorted(made):
@@ -56,7 +56,7 @@ def check_columns(
 
 
 def number(value: float) -> str:
-    """A number in the language, all its digits."""
+    """A number in the language, with all its digits."""
     value = float(value)
     return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
@@ -67,12 +67,12 @@ def listed_numbers(values: np.ndarray) -> str:
 
 
 def nested(values: np.ndarray) -> str:
-    """An array as lists in lists, the last axis inside."""
+    """An array as nested lists in the language, with the last axis innermost."""
     return f"[{', '.join(nested(part) if np.ndim(part) else number(part) for part in values)}]"
 
 
 def numbers(values: np.ndarray) -> str:
-    """Numbers as a list, or as one where they are all the same."""
+    """Numbers as a list, or as a single number if they are all equal."""
     first = np.ravel(values)[0]
     return number(first) if np.all(np.asarray(values) == first) else listed_numbers(values)
 
@@ -84,16 +84,15 @@ class Expansion:
     Attributes
     ----------
     nodes : mapping of str to str
-        Nodes of the family ``graph``, in the order in which they are to be read.
+        Nodes of the family ``graph``, in reading order.
     derive : mapping of str to str
-        Computed columns, besides those that the model has.
+        Computed columns, in addition to the model's.
     dims : mapping of str to list, int or str
-        Dimensions, besides those that the model has.
+        Dimensions, in addition to the model's.
     comments : mapping of str to str
-        What a node, a computed column or a dimension is; it stands above it. The key is that of the node, column or
-        dimension.
+        Comments to print above nodes, computed columns and dimensions, by their keys.
     about : str
-        What the whole is, for the head of the file.
+        A description of the model, for the head of the file.
     """
 
     nodes: Mapping[str, str]
@@ -103,7 +102,7 @@ class Expansion:
     about: str = ""
 
     def content(self, model: Model) -> dict[str, Any]:
-        """The expanded model as plain data: that of the short one with the family, and what it needs, replaced."""
+        """The expanded model as plain data: the short model with the family and dependent keys replaced."""
         out = model.to_dict()
         data = dict(out.get("data", {}))
         if self.derive:
@@ -129,9 +128,9 @@ def model_text(model: Model, expansion: Expansion, source: DataSource | None = N
     model
         The expanded model.
     expansion
-        Whose comments stand above what they are about.
+        The expansion, whose comments are printed above the parts they describe.
     source
-        The data section, where its paths are others than the model's.
+        The data section, if its paths differ from the model's.
     """
     content = model.to_dict()
     if source is not None and "data" in content:
@@ -151,7 +150,7 @@ def model_text(model: Model, expansion: Expansion, source: DataSource | None = N
                     key, before=_wrapped(expansion.comments[key], depth), indent=depth
                 )
     yaml = YAML()
-    yaml.width = 4096  # lines are folded where expressions and comments have spaces
+    yaml.width = 4096  # expressions and comments are folded by this module instead
     yaml.indent(mapping=2, sequence=4, offset=2)
     out = StringIO()
     yaml.dump(whole, out)
@@ -159,13 +158,13 @@ def model_text(model: Model, expansion: Expansion, source: DataSource | None = N
 
 
 def _wrapped(text: str, indent: int) -> str:
-    """Lines that fit, with the indent and the mark of a comment."""
+    """A comment wrapped to lines, with indent and comment mark."""
     lines = [line for part in text.splitlines() for line in wrap(part, _WIDTH - 2 - indent) or [""]]
     return "\n".join(lines)
 
 
 def _folded(text: str, indent: int) -> str:
-    """A long expression on several lines, which YAML reads as one."""
+    """A long expression folded to several lines, which YAML joins again."""
     lines = wrap(text, _WIDTH - indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True)
     if len(lines) < 2 or " ".join(lines) != text:
         return text
@@ -178,7 +177,7 @@ def _folded(text: str, indent: int) -> str:
 
 
 def _commented(value: Any) -> Any:
-    """Plain data as ruamel writes them: mappings that can carry comments, short lists on one line."""
+    """Plain data in ruamel's types: mappings that can carry comments, and short lists on one line."""
     if isinstance(value, dict):
         return CommentedMap((key, _commented(inner)) for key, inner in value.items())
     if isinstance(value, list):

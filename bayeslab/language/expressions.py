@@ -18,7 +18,7 @@ from bayeslab.language.spec import unquoted
 __all__ = ["BINARY", "COMPARE", "Expression", "offset_of", "parse"]
 
 MAX_LENGTH = 5_000
-# Python's words that mean nothing in expressions and cannot be names.
+# Python keywords, which have no meaning in expressions and cannot be names.
 _NOT_NAMES = frozenset(keyword.kwlist) - {"and", "or", "not", "None", "True", "False"}
 MAX_DEPTH = 60
 
@@ -68,9 +68,9 @@ class Expression:
     tree : ast.expr
         Holds only whitelisted nodes.
     names : frozenset of str
-        Bare names in it, functions not counted.
+        Names in the expression, without functions.
     calls : frozenset of str
-        Names of what it calls.
+        Names of the called functions and distributions.
     """
 
     text: str
@@ -85,7 +85,7 @@ def parse(text: str) -> Expression:
     Raises
     ------
     ModelError
-        With the column of the problem in ``offset``.
+        The expression is not valid; ``offset`` has the column of the problem.
     """
     if len(text) > MAX_LENGTH:
         raise ModelError(f"an expression of {len(text):,} characters; at most {MAX_LENGTH:,}", code="too-deep")

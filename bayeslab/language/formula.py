@@ -1,4 +1,4 @@
-"""Formulas: ``response ~ predictors`` taken apart."""
+"""Parsing of formulas ``response ~ predictors``."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["Formula", "parse_formula"]
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A formula taken apart; nothing is evaluated yet.
+    """A parsed formula, before evaluation.
 
     Attributes
     ----------
     text : str
     response : str
-        A column, or an expression; of ``p(successes, trials)`` the successes.
+        A column or an expression; for ``p(successes, trials)`` the successes.
     column : bool
         Whether the response is a column.
     trials : str or None
-        A column, or digits.
+        A column or a number, as text.
     common : Terms
-        Right-hand side without the group terms.
+        The right-hand side without group terms.
     groups : tuple of GroupTerm
     """
 
@@ -45,7 +45,7 @@ class Formula:
 
     @property
     def outcome(self) -> str:
-        """The response as the name of a node."""
+        """The name of the response's node."""
         return node_name(self.response)
 
     def response_columns(self) -> set[str]:
@@ -61,19 +61,19 @@ class Formula:
         return names
 
     def quantities(self) -> set[str]:
-        """Columns the right-hand side reads as numbers, and not as levels only."""
+        """Columns that the right-hand side uses as numbers, not only as factors."""
         terms = [*self.common.terms, *(term for group in self.groups for term in group.effects.terms)]
         return {name for term in terms for factor in term if not factor.levels for name in factor.names}
 
 
 @lru_cache(maxsize=64)
 def parse_formula(text: str) -> Formula:
-    """Take a formula apart and check it.
+    """Parse and check a formula.
 
     Raises
     ------
     ModelError
-        With the path ``model.formula``.
+        The formula is not valid; the error has the path ``model.formula``.
     """
     from bayeslab.language.term_reader import parse_terms
 
@@ -97,7 +97,7 @@ def parse_formula(text: str) -> Formula:
 
 
 def _refuse_twice(groups: Sequence[GroupTerm]) -> None:
-    """Effects of one grouping factor stand in one term, which says whether they are correlated."""
+    """Refuse two terms with the same grouping factor: its effects belong in one term, which sets their correlation."""
     often = Counter(frozenset(group.factors) for group in groups)
     for group in groups:
         if often[frozenset(group.factors)] > 1:
@@ -110,7 +110,7 @@ def _refuse_twice(groups: Sequence[GroupTerm]) -> None:
 
 
 def _quoted(text: str) -> Iterator[tuple[int, bool]]:
-    """Each position, and whether it lies within quotes or backticks."""
+    """Yield each position with whether it is within quotes or backticks."""
     mark, escaped = "", False
     for at, character in enumerate(text):
         yield at, bool(mark)
@@ -134,7 +134,7 @@ def _expression(text: str) -> Any:
 
 
 def _column_name(text: str) -> str | None:
-    """The name, where the text is that of one column."""
+    """The name of the column if the text is a single column, else None."""
     if text.isidentifier():
         return plain_name(text)
     inner = text[1:-1]

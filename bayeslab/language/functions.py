@@ -1,4 +1,4 @@
-"""Functions of the expression language: their arguments, and what they are in NumPy and in PyTensor."""
+"""Functions of the expression language: their arguments, and their implementations in NumPy and PyTensor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
     "pytensor_reduction",
 ]
 
-# name: (fewest, most) positional arguments and the keywords allowed.
+# name: (minimum, maximum) number of positional arguments and the allowed keywords.
 ELEMENTWISE = dict.fromkeys(
     [
         "abs",
@@ -99,10 +99,10 @@ _OTHER = {
     "isnan": (1, 1),
 }
 FUNCTIONS: dict[str, tuple[int, int]] = ELEMENTWISE | REDUCTIONS | ALONG | _OTHER
-# A recursion carries as many rows along.
+# Maximum lag, as a recursion carries this many rows along.
 MOST_STEPS = 1_000
 _KEYWORDS = {"lag": {"start"}, "previous": {"start"}}
-# Arguments (by position) that are names of dimensions, not values.
+# Positions of arguments that are names of dimensions, not values.
 DIM_ARGUMENTS: dict[str, tuple[int, ...]] = (
     dict.fromkeys((*REDUCTIONS, *ALONG), (1,))
     | {"dot": (2,), "diag": (1,), "eye": (0, 1), "rename": (1, 2), "index": (0,), "size": (0,)}
@@ -111,7 +111,7 @@ DIM_ARGUMENTS: dict[str, tuple[int, ...]] = (
 
 
 def check_call(node: ast.Call) -> None:
-    """Number of arguments and keywords of a function call, before anything is evaluated."""
+    """Check the number of arguments and the keywords of a function call, before evaluation."""
     name = node.func.id  # type: ignore[attr-defined]
     low, high = FUNCTIONS[name]
     if not low <= len(node.args) <= high:
@@ -207,28 +207,28 @@ def _pytensor_functions() -> dict[str, Callable[..., Any]]:
     }
 
 
-# What would leave the range of 64-bit integers without a word: their arithmetic is that of floats.
+# Functions that could silently overflow 64-bit integers and are therefore computed with floats.
 ARITHMETIC = frozenset(
     ("add", "subtract", "multiply", "power", "floor_divide", "mod", "negative", "abs", "outer", "sign")
 )
 SUMS = frozenset(("sum", "mean", "prod", "sd", "var"))
-#: Floats hold every whole number up to here.
+#: Floats represent every integer up to this one exactly.
 MOST_COUNTED = 2**53
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a number, array or variable is of whole numbers."""
+    """Whether a number, array or variable has an integer type."""
     dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
     return np.dtype(dtype).kind in "iub"
 
 
 def as_float(value: Any) -> Any:
-    """A number, array or variable of whole numbers as one of floats; others as they are.
+    """An integer number, array or variable converted to floats; others are unchanged.
 
     Raises
     ------
     DataError
-        A number beyond 2^53 lies between two floats: the digits that a difference is made of would be lost.
+        A number beyond 2^53 is not exact as a float, so that differences would lose digits.
     """
     if not hasattr(value, "astype"):
         value = np.asarray(value)
@@ -247,7 +247,7 @@ def as_float(value: Any) -> Any:
 
 
 def function_of(name: str, symbolic: bool) -> Callable[..., Any]:
-    """A function by its name, of PyTensor variables or of arrays."""
+    """The implementation of a function, for PyTensor variables or for arrays."""
     if symbolic:
         import pytensor.tensor as pt
 

@@ -1,4 +1,4 @@
-"""Indexing in expressions, ``x[group]``, ``x["a"]``, ``x[0]``: by factors, by labels, by positions."""
+"""Indexing in expressions: by factors ``x[group]``, by labels ``x["a"]``, by positions ``x[0]``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_whole_number(word: str) -> bool:
 
 
 def labels_are_numbers(labels: np.ndarray) -> bool:
-    """Whether some labels are whole numbers, and not all of them their own positions, 0 to n - 1."""
+    """Whether some labels are integers that differ from their positions 0 to n - 1."""
     if labels.dtype.kind in "iu":
         return not np.array_equal(labels, np.arange(len(labels)))
     words = list(map(str, labels.tolist()))
@@ -32,7 +32,7 @@ def labels_are_numbers(labels: np.ndarray) -> bool:
 
 
 def indexed(algebra: Algebra, node: ast.Subscript) -> Term:
-    """``x[a, b]``: the elements of a term that indices pick."""
+    """``x[a, b]``: the elements of a term selected by indices."""
     base = algebra.eval(node.value)
     items = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
     free: list[str | None] = list(base.dims)
@@ -41,7 +41,7 @@ def indexed(algebra: Algebra, node: ast.Subscript) -> Term:
         if isinstance(item, ast.Constant) and isinstance(item.value, str):
             owners = [d for d in free if d and item.value in [str(x) for x in algebra.labels[d]]]
             if len(owners) > 1 and len(items) == len(base.dims) and base.dims[place] in owners:
-                owners = [str(base.dims[place])]  # twins: one index a dimension, in their order
+                owners = [str(base.dims[place])]  # twins: one index per dimension, in order
             if len(owners) > 1:
                 raise ModelError(
                     f"the label '{item.value}' is in each of {listed(owners)}; index every dimension of"
@@ -81,7 +81,7 @@ def _consumed(
     place: int,
     count: int,
 ) -> str | None:
-    """Which dimension an index picks from: that of its levels, or the one in its place."""
+    """The dimension that an index selects from: the one with its levels, or the one at its position."""
     what = ast.unparse(node.value)
     if algebra.batch is not None:
         dims, free = (tuple(d for d in dims if d != algebra.batch), [d for d in free if d != algebra.batch])
@@ -130,9 +130,9 @@ def _checked(algebra: Algebra, index: Term, dim: str | None, text: str, base: Te
 
 
 def _by_label(algebra: Algebra, index: Term, dim: str, text: str) -> Term:
-    """An index into a dimension whose labels are whole numbers, as positions: cells of a column are labels.
+    """An index into a dimension with integer labels, as positions; cells of a column are labels.
 
-    Other whole numbers are positions, unless they could all be labels as well.
+    Other integers are positions, unless they could all be labels as well.
     """
     if index.random:
         if index.given:

@@ -17,7 +17,7 @@ __all__ = ["MATRIX_FUNCTIONS", "matmul"]
 
 
 def matmul(algebra: Algebra, left: Term, right: Term) -> Term:
-    """``left @ right``: the product along the dimension both have; of two square matrices over twins, of matrices."""
+    """``left @ right``: the product along the shared dimension, or the matrix product of square matrices over twins."""
     if None in left.dims or None in right.dims:
         left, right = _name_by_partner(algebra, left, right), _name_by_partner(algebra, right, left)
     if is_matrix_product(left.dims, right.dims, algebra.labels):

@@ -1,8 +1,8 @@
 """Model files: YAML 1.2 in, a checked :class:`~bayeslab.language.spec.Model` out, and back.
 
 A file is data. The YAML is read event by event with limits on size and depth, without tags,
-anchors or aliases, and into plain Python values; every value remembers its line and column, so
-that whatever is wrong with it later can point at it.
+anchors or aliases, and into plain Python values. The line and column of every value are stored, so
+that later errors can point to it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ type Path_ = tuple[Any, ...]
 
 
 class Source:
-    """A model with its file: where each value stands, and where relative paths start.
+    """A model with its file: the place of each value, and the folder of relative paths.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Source:
         try:
             yield
         except BayeslabError as error:
-            # Options of the inference that the file does not have were given beside it.
+            # Inference options that are not in the file were given as arguments.
             beside = error.path[:1] == ("inference",) and tuple(error.path) not in self._places
             if not error.path or beside:
                 raise
@@ -91,13 +91,13 @@ def load(path: str | os.PathLike[str]) -> Model:
     Raises
     ------
     ModelError
-        With ``file:line:column``, what was given and what is allowed.
+        The file is not valid; the message has ``file:line:column``, what was given and what is allowed.
     """
     return read(path).model
 
 
 def read(path: str | os.PathLike[str]) -> Source:
-    """As :func:`load`, and keep the places of the values and the folder of the file."""
+    """Like :func:`load`, with the places of the values and the folder of the file."""
     file = Path(path)
     shown = shortened(path)
     if is_network_file(file):
@@ -123,7 +123,7 @@ def _network_source(file: Path, shown: str) -> Source:
 
 
 def _with_network(content: Any, folder: Path, shown: str, places: dict[Path_, tuple[int, int]]) -> Any:
-    """The content with the network file it names read into it; variables written in the model file win."""
+    """The content merged with the network file it names; variables in the model file take precedence."""
     part = content.get("model") if isinstance(content, dict) else None
     if not isinstance(part, dict) or part.get("family") != "bayes_net" or "network" not in part:
         return content
@@ -142,12 +142,12 @@ def _with_network(content: Any, folder: Path, shown: str, places: dict[Path_, tu
 
 
 def read_text(path: Path) -> str:
-    """The text of a small file: of what a person writes.
+    """The text of a small file, such as a model file.
 
     Raises
     ------
     ModelError
-        Not there, no ordinary file, too large, empty, or not UTF-8.
+        The file is missing, not an ordinary file, too large, empty, or not UTF-8.
     """
     return _text(path, shortened(path))
 
@@ -199,7 +199,7 @@ def _plain(text: str, shown: str) -> tuple[Any, dict[Path_, tuple[int, int]]]:
     yaml.allow_duplicate_keys = False
     try:
         _guard(text, shown)
-        # The whole document is the only one: compose raises for a second.
+        # The file must be a single document: compose raises for a second one.
         root = yaml.compose(StringIO(text))
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -216,7 +216,7 @@ def _plain(text: str, shown: str) -> tuple[Any, dict[Path_, tuple[int, int]]]:
 
 
 def _guard(text: str, shown: str) -> None:
-    """Refuse what plain data do not need before anything is built from it."""
+    """Refuse YAML features that plain data do not need, before anything is built."""
     depth = values = documents = 0
     for event in YAML(typ="safe", pure=True).parse(StringIO(text)):
         mark = getattr(event, "start_mark", None)
@@ -268,13 +268,13 @@ def _value(node: Any, path: Path_, places: dict[Path_, tuple[int, int]], shown: 
             raise ModelError(
                 "a key must be a word, not a list or mapping", where=f"{shown}:{line}:{column}", code="malformed"
             )
-        # Keys are words whatever they look like: a state called `1` or `no` stays that.
+        # Keys are always text, so that a state named `1` or `no` keeps its name.
         key = key_node.value
         if key in out:
             raise ModelError(f"the key '{key}' is there twice", where=f"{shown}:{line}:{column}", code="duplicate")
         out[key] = _value(child, (*path, key), places, shown)
         if out[key] is None:
-            places[(*path, key)] = (line, column)  # nothing is written there; the key is
+            places[(*path, key)] = (line, column)  # the value is empty: point to the key
         places.setdefault((*path, key, "[key]"), (line, column))
     return out
 
@@ -312,7 +312,7 @@ def _scalar(node: Any, place: tuple[int, int], shown: str) -> Any:
 
 
 def parse_value(text: str) -> Any:
-    """One value as a model file would hold it: ``1e-3``, ``[1, 2]``, ``{mu: 0}``, text."""
+    """Parse one value in the syntax of model files: ``1e-3``, ``[1, 2]``, ``{mu: 0}``, text."""
     return _plain(text, "value")[0] if text.strip() else text
 
 
@@ -328,7 +328,7 @@ def dump(model: Model) -> str:
 
 
 def _flowing(value: Any) -> Any:
-    """Lists of plain values on one line, as a person would write them."""
+    """The value with lists of plain values in flow style, on one line."""
 
     if isinstance(value, dict):
         return {key: _flowing(inner) for key, inner in value.items()}
@@ -341,12 +341,12 @@ def _flowing(value: Any) -> Any:
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write a model file; :func:`load` reads back an equal model. Replaces the file at once."""
+    """Write a model file, replacing an existing one atomically; :func:`load` reads back an equal model."""
     write_text(Path(path), dump(model))
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema (2020-12) of model files, for editors: completion and checks as one types."""
+    """The JSON Schema (2020-12) of model files, for completion and checks in editors."""
     out = Model.model_json_schema()
     definitions = out.setdefault("$defs", {})
     families = []

@@ -32,7 +32,7 @@ __all__ = [
 
 _KEY = re.compile(r"\s*([^\W\d]\w*)\s*(?:\[([^\[\]]*)\])?\s*\Z")
 
-# Arguments of the modifiers; the first is a distribution (for Mixture, the second).
+# Arguments of modifiers; the first argument is a distribution (for Mixture, the second).
 _MODIFIER_ARGUMENTS = {
     "Truncated": ("dist", "lower", "upper"),
     "Censored": ("dist", "lower", "upper"),
@@ -51,7 +51,7 @@ class Node:
     ----------
     kind : {"random", "deterministic", "potential"}
     key : str
-        As written in the file; the last part of the path of its errors.
+        The key in the file, which is the last part of the path of errors.
     """
 
     name: str
@@ -71,30 +71,30 @@ class Node:
 
     @cached_property
     def discrete(self) -> bool:
-        """Whether the node's values are whole numbers."""
+        """Whether the node's values are integers."""
         return self.kind == "random" and _discrete(self.expression.tree)
 
     @cached_property
     def atoms(self) -> frozenset[str]:
-        """Values, as they are written, that a continuous node takes with a probability above zero.
+        """Expressions of the values that a continuous node takes with positive probability.
 
-        A density leaves them out, so a cell that is not known cannot be sampled by one.
+        The density does not cover them, so missing cells of such a node cannot be sampled.
         """
         return atoms_of(self.expression.tree) if self.kind == "random" and not self.discrete else frozenset()
 
     @cached_property
     def hidden_path(self) -> bool:
-        """Whether its values are a path of hidden states."""
+        """Whether the node is a path of hidden states."""
         return self.distribution in DISTRIBUTIONS and DISTRIBUTIONS[str(self.distribution)].path
 
     @cached_property
     def process(self) -> bool:
-        """Whether its values are those of an unknown function of columns."""
+        """Whether the node is an unknown function of columns (a Gaussian process)."""
         return self.distribution in DISTRIBUTIONS and DISTRIBUTIONS[str(self.distribution)].process
 
     @cached_property
     def states(self) -> bool:
-        """Whether its values are those of linear-Gaussian states."""
+        """Whether the node is a sequence of linear-Gaussian states."""
         return self.distribution in DISTRIBUTIONS and DISTRIBUTIONS[str(self.distribution)].states
 
     @cached_property
@@ -105,12 +105,12 @@ class Node:
 
     @cached_property
     def parents(self) -> frozenset[str]:
-        """Names its expression refers to, dimension arguments and itself left out."""
+        """Names in its expression, without dimension arguments and the node itself."""
         return frozenset(_names(self.expression.tree)) - {self.name}
 
     @cached_property
     def lagged(self) -> frozenset[str]:
-        """Parents it refers to only inside ``lag``: of an observed node that means its data."""
+        """Parents that occur only inside ``lag``; for an observed parent this means its data."""
         inside = {
             n.id
             for c in ast.walk(self.expression.tree)
@@ -122,7 +122,7 @@ class Node:
 
     @cached_property
     def recursive(self) -> bool:
-        """Whether it refers to its own past by ``previous`` or ``lag``."""
+        """Whether the node refers to its own past by ``previous`` or ``lag``."""
         return self.name in self.expression.names
 
 
@@ -143,7 +143,7 @@ def _discrete(tree: ast.expr) -> bool:
 
 
 def atoms_of(tree: ast.expr) -> frozenset[str]:
-    """Values, as they are written, that a distribution takes with a probability above zero where it has a density."""
+    """Expressions of the values that a continuous distribution takes with positive probability."""
     word = call_name(tree)
     if not isinstance(tree, ast.Call) or (word not in DISTRIBUTIONS and word not in MODIFIERS) or _discrete(tree):
         return frozenset()
@@ -180,7 +180,7 @@ def _names(tree: ast.expr) -> Iterator[str]:
 
 
 def _is_word(distribution: str, parameter: str | int, value: ast.expr) -> bool:
-    """Whether an argument is a word that the distribution knows, and no name."""
+    """Whether an argument is a keyword of the distribution rather than a name."""
     if not isinstance(value, ast.Name) or distribution not in DISTRIBUTIONS:
         return False
     entry = DISTRIBUTIONS[distribution]
@@ -259,37 +259,37 @@ def nodes_of(spec_nodes: Mapping[str, str | int | float]) -> dict[str, Node]:
 
 
 def byproducts(nodes: Mapping[str, Node]) -> dict[str, str]:
-    """Names that a node makes beside its own, and the node: ``L_corr`` and ``L_stds`` of a factor ``L``.
+    """Additional names that nodes create, with the node: ``L_corr`` and ``L_stds`` of a factor ``L``.
 
-    A local trend makes its slope.
+    A local trend also creates its slope.
     """
     parts = {"LKJCholeskyCov": ("corr", "stds"), "LocalTrend": ("slope",)}
     return {f"{n}_{part}": n for n, node in nodes.items() for part in parts.get(str(node.distribution), ())}
 
 
 def sorted_nodes(nodes: Mapping[str, Node], observed: Iterable[str]) -> list[Node]:
-    """Parents before children, otherwise in the file's order.
+    """Nodes with parents before children, otherwise in the file's order.
 
-    An observed node that is only looked back at (``lag(y, 1)``) is no parent: its data are meant.
+    An observed node that occurs only in ``lag(y, 1)`` does not count as a parent, because its data are used.
 
     Raises
     ------
     ModelError
-        The nodes go in a circle; the message has the circle.
+        The nodes form a cycle; the message lists it.
     """
     return [node for unit in units(nodes, observed) for node in unit]
 
 
 def units(nodes: Mapping[str, Node], observed: Iterable[str], groups: Iterable[list[Node]] = ()) -> list[list[Node]]:
-    """Nodes by themselves, and groups that have an order only row by row; parents first, else in the file's order.
+    """Single nodes, and groups that are ordered only row by row; parents first, otherwise in the file's order.
 
-    Two kinds of circle are none: deterministic nodes that look back at each other (``lag``) are a group, and a
-    deterministic node that an observed one looks back at takes that one's data.
+    Two kinds of cycles are allowed: deterministic nodes that refer to each other's past (``lag``) form a group, and a
+    deterministic node in the ``lag`` of an observed node uses the data of the latter.
 
     Parameters
     ----------
     groups
-        Nodes to be kept together.
+        Groups of nodes to keep together.
     """
     observed = set(observed)
     parents = _parents(nodes, observed)
@@ -318,7 +318,7 @@ def units(nodes: Mapping[str, Node], observed: Iterable[str], groups: Iterable[l
 
 
 def _parents(nodes: Mapping[str, Node], observed: set[str]) -> dict[str, set[str]]:
-    """The nodes that each needs built before it, which an observed one that it only looks back at is not."""
+    """The nodes to build before each node, without observed ones that occur only in its ``lag``."""
     made = byproducts(nodes)
     return {
         node.name: {made.get(name, name) for name in node.parents - (node.lagged & observed)} & nodes.keys()
@@ -327,12 +327,12 @@ def _parents(nodes: Mapping[str, Node], observed: set[str]) -> dict[str, set[str
 
 
 def look_back_at_each_other(nodes: Mapping[str, Node], observed: Iterable[str]) -> bool:
-    """Whether nodes have an order only row by row."""
+    """Whether some nodes can only be ordered row by row."""
     return bool(_circles(_parents(nodes, set(observed))))
 
 
 def _circles(parents: Mapping[str, set[str]]) -> list[set[str]]:
-    """Nodes that depend on each other."""
+    """Sets of nodes that depend on each other in a cycle."""
     import networkx as nx
 
     graph = nx.DiGraph((parent, name) for name, above in parents.items() for parent in above)
@@ -362,9 +362,9 @@ def _ordered(parents: Mapping[str, set[str]], nodes: Mapping[str, Node]) -> list
 
 
 def together(nodes: Mapping[str, Node]) -> list[list[Node]]:
-    """Groups of nodes that look back at each other, such as a variance and the series it is of.
+    """Groups of nodes that refer to each other's past, such as a series and its variance.
 
-    They have an order only row by row. Each group is sorted by what a row needs of the same row.
+    They can only be computed row by row. Each group is sorted by its dependence within a row.
     """
     import networkx as nx
 
@@ -388,16 +388,16 @@ def check_nodes(
     columns: set[str] | None,
     derive: Mapping[str, str] | None = None,
 ) -> None:
-    """Everything that can be wrong with nodes before data are bound.
+    """Check nodes as far as possible before data are bound.
 
     Parameters
     ----------
     dims
-        Dimensions the model declares or the data bring.
+        Dimensions that the model declares or the data have.
     columns
-        Names the data offer; None when the data are not known yet.
+        Names of the data's columns; None if the data are not known yet.
     derive
-        Computed columns, for the message when one lacks what it is computed from.
+        Computed columns, for the error about one whose inputs are missing.
     """
     used_dims = {dim for node in nodes.values() for dim in node.dims}
     known = None
@@ -455,7 +455,7 @@ def _check_parents(node: Node, known: set[str], derive: Mapping[str, str]) -> No
 
 
 def _check_values(tree: ast.expr) -> None:
-    """Calls in an ordinary expression are functions, with the right number of arguments."""
+    """Check that calls in an ordinary expression are functions with the right number of arguments."""
     for part in ast.walk(tree):
         word = call_name(part) if isinstance(part, ast.expr) else None
         if word is None:
@@ -519,7 +519,7 @@ def _check_distribution(tree: ast.expr, *, outermost: bool = False) -> None:
 
 
 def _check_path(tree: ast.Call, entry: Distribution, needed: Iterable[str], *, outermost: bool) -> None:
-    """A path of hidden states is a node of its own, and columns are given by their names."""
+    """Check that a path of hidden states is a separate node, and that columns are given by name."""
     if not outermost:
         raise ModelError(
             f"{entry.name}(...) can only be the outermost call of a node", offset=tree.col_offset, code="misplaced"
@@ -538,7 +538,7 @@ def _check_path(tree: ast.Call, entry: Distribution, needed: Iterable[str], *, o
 
 
 def _check_process(tree: ast.Call, entry: Distribution, *, outermost: bool) -> None:
-    """A function is a node of its own; its covariance function has a language of its own."""
+    """Check that a Gaussian process is a separate node; its covariance function has its own language."""
     if not outermost:
         raise ModelError(
             f"{entry.name}(...) can only be the outermost call of a node", offset=tree.col_offset, code="misplaced"
@@ -579,7 +579,7 @@ def _check_modifier(tree: ast.Call, word: str) -> None:
 
 
 def _check_components(tree: ast.Call, parts: list[ast.expr]) -> None:
-    """The components of a mixture give their values the same kind of density, or a sum of them is none."""
+    """Check that all components of a mixture have the same kind of density, else their sum is undefined."""
     if len({_discrete(part) for part in parts}) > 1:
         raise ModelError(
             "Mixture() of discrete and continuous distributions has no density: for values of exactly 0 take"
@@ -627,7 +627,7 @@ def bound_arguments(tree: ast.Call, word: str, entry: Distribution | None = None
 
 
 def _check_own_past(node: Node, tree: ast.expr) -> None:
-    """``previous`` names the node itself, and nothing else in a node does but ``lag``."""
+    """Check that a node refers to itself only in ``previous`` or ``lag``, and ``previous`` only to the node."""
     inside: set[int] = set()
     for part in ast.walk(tree):
         word = call_name(part) if isinstance(part, ast.expr) else None

@@ -12,14 +12,14 @@ __all__ = ["COLUMNS", "contracted", "is_matrix_product"]
 
 type Dims = Sequence[str | None]
 
-#: Stands for the columns of the second of two matrices over the same dimensions while they are multiplied.
+#: Temporary name of the column dimension of the second of two multiplied matrices over the same dimensions.
 COLUMNS = "columns of the product"
 
 
 def is_matrix_product(left: Dims, right: Dims, labels: Mapping[str, np.ndarray]) -> bool:
     """Whether both are square matrices over the same two dimensions, which have the same labels.
 
-    Then rows of the first meet columns of the second, and the product has the dimensions of the first.
+    Then ``@`` is the matrix product, with the dimensions of the first matrix.
     """
     if len(left) != 2 or set(left) != set(right):
         return False
@@ -28,12 +28,12 @@ def is_matrix_product(left: Dims, right: Dims, labels: Mapping[str, np.ndarray])
 
 
 def contracted(left: Dims, right: Dims) -> str | None:
-    """The dimension that both have; of several the last, where the others come before it in both.
+    """The shared dimension to contract; of several the last, if the others precede it in both.
 
     Raises
     ------
     ModelError
-        They have none, or it could be another one.
+        There is no shared dimension, or the choice is ambiguous.
     """
     shared = [dim for dim in left if dim in right]
     if not shared:

@@ -1,4 +1,4 @@
-"""The model as a validated, frozen object: what a file holds, and what engines read."""
+"""The model as a validated, frozen object: the content of a model file."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ __all__ = [
 
 FORMAT = 1
 
-# A length is an array of positions; half a gigabyte of them.
+# Maximum length of a dimension; its positions take half a gigabyte.
 _MOST_LEVELS = 50_000_000
-# What of the data section decides how data are read.
+# Keys of the data section that determine how data are read.
 _READING = ("rows", "dims", "rename", "missing", "text", "derive")
-# Dimensions that PyMC and ArviZ keep for themselves.
+# Dimensions that PyMC and ArviZ reserve.
 RESERVED = frozenset(("chain", "draw", "sample", "__sample__"))
-# Columns of the table of predictions, beside which stand the labels of rows.
+# Columns of the table of predictions, which labels of rows must not use.
 PREDICTED = re.compile(r"mean|sd|median|node|probability|most_probable|eti\d+_[lu]b")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
 
@@ -79,7 +79,7 @@ def _column_name(word: str) -> str:
 
 
 def columns_once(value: Any) -> Any:
-    """A mapping by columns, as it is; two of its keys that are one column are refused."""
+    """Validate a mapping by columns: two keys for the same column are refused."""
     plain = [plain_name(key) for key in value if isinstance(key, str)] if isinstance(value, Mapping) else []
     twice = next((name for at, name in enumerate(plain) if name in plain[:at]), None)
     if twice is not None:
@@ -87,17 +87,17 @@ def columns_once(value: Any) -> Any:
     return value
 
 
-# Words of expressions that are values: a column called so is another.
+# Words that are values in expressions; a column with such a name is renamed.
 TRUTHS = ("True", "False", "None")
 
 
 def plain_name(column: str) -> str:
-    """A column's name as it stands in results: each run of characters that no name has is one ``_``.
+    """The name of a column in results: each run of characters that are not valid in names becomes one ``_``.
 
     >>> [plain_name(name) for name in ("age", "Blood pressure (mmHg)", "log(y)", "2nd", "%", "kg/m²", "True")]
     ['age', 'Blood_pressure_mmHg', 'log_y', 'column_2nd', 'column', 'kg_m2', 'column_True']
     """
-    # As names in expressions, which Python's parser writes so: the micro sign is the letter mu, m² is m2.
+    # Normalised like names in Python: the micro sign becomes the letter mu, m² becomes m2.
     column = normalize("NFKC", column)
     if column in TRUTHS:
         return f"column_{column}"
@@ -109,13 +109,13 @@ def plain_name(column: str) -> str:
 
 
 def node_name(column: str) -> str:
-    """A column, or an expression, as the name of a node: a plain name that is no word of Python."""
+    """A column or an expression as the name of a node: a plain name that is not a Python keyword."""
     word = plain_name(column)
     return f"{word}_" if keyword.iskeyword(word) else word
 
 
 def unquoted(text: str) -> str:
-    """A text with its names in backticks written plainly; what stands between other quotes is left as it is.
+    """A text with names in backticks replaced by plain names; text within other quotes is unchanged.
 
     >>> unquoted("mean(`a b`) + u['`']")
     "mean( a_b ) + u['`']"
@@ -130,26 +130,26 @@ def unquoted(text: str) -> str:
 
 
 Identifier = Annotated[str, AfterValidator(_identifier)]
-# A column as the table has it, any name at all; kept as its plain name.
+# The name of a table's column, of any form; stored as its plain name.
 ColumnName = Annotated[str, AfterValidator(_column_name)]
 Label = str | bool | int | float
 
 
 class Spec(BaseModel):
-    """Base of all specs: frozen, no unknown keys, nothing converted silently."""
+    """Base of all specs: frozen, without unknown keys and silent conversions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
 
 
 class DataSource(Spec):
-    """Where the data are, and what their dimensions are called."""
+    """The data section: the place of the data and the names of their dimensions."""
 
     table: str | None = Field(default=None, description="A table (.csv, .tsv, .parquet, .json), relative to the file.")
     rows: Identifier = Field(default="obs_id", description="Name of the dimension of the table's rows.")
     tables: dict[Identifier, str] = Field(
         default_factory=dict,
-        description="More tables, one a dimension: the key is the dimension of its rows; a column of the same "
-        "name gives the dimension's levels, in the table's order.",
+        description="Further tables, one per dimension: the key is the dimension of the rows; a column of the same "
+        "name has the dimension's levels, in the table's order.",
     )
     arrays: str | None = Field(default=None, description="A JSON file: {name: number or nested lists}.")
     dims: dict[Identifier, list[Identifier]] = Field(
@@ -157,18 +157,18 @@ class DataSource(Spec):
     )
     rename: dict[Identifier, str] = Field(
         default_factory=dict,
-        description="Other names of columns, such as `pressure: Blood pressure (mmHg)`: new name, name in the data.",
+        description="New names of columns: new name, name in the data. Example: `pressure: Blood pressure (mmHg)`.",
     )
     missing: list[str | int | float] = Field(
         default_factory=list,
-        description="Words and numbers that stand for a missing cell, such as ['?', -999], besides the empty cell, NA,"
-        " N/A, NaN, nan and null. One that reads as a number stands for that number in columns of numbers, whatever"
-        " they come from.",
+        description="Words and numbers for missing cells, such as ['?', -999], besides empty cells, NA, N/A, NaN,"
+        " nan and null. A word that reads as a number also marks that number as missing in numeric columns from any"
+        " source.",
     )
     text: list[ColumnName] = Field(
         default_factory=list,
-        description="Columns that hold names, whatever their cells look like (codes such as 1 and 01): factors. In them"
-        " only empty cells and the words of `missing` are missing.",
+        description="Columns to read as factors, whatever their cells look like (codes such as 1 and 01). In them only"
+        " empty cells and the words of `missing` are missing.",
     )
     derive: dict[Identifier, str] = Field(
         default_factory=dict,
@@ -178,20 +178,20 @@ class DataSource(Spec):
 
 
 class Family(Spec):
-    """Base of the model families; the word in the file is the module's name."""
+    """Base of the model families; the name in the file is the module's name."""
 
     family: str
-    # Whether the family has its data's columns as they are called; else they have plain names.
+    # Whether the family uses the original names of columns; otherwise plain names.
     any_names: ClassVar[bool] = False
-    # Whether it is about the rows of one table, so that a column of another is an error.
+    # Whether it uses the rows of one table only, so that a column of another is an error.
     of_rows: ClassVar[bool] = True
-    # Whether it is the language itself, whose nodes the user writes one by one.
+    # Whether it is the model language, in which the user writes the nodes.
     is_language: ClassVar[bool] = False
     # Whether it is a learner: trained, without a posterior.
     is_learner: ClassVar[bool] = False
 
     def __init__(self, **content: Any) -> None:
-        """Validate; what pydantic finds wrong is said in one line, as it is said of a file."""
+        """Validate the content; errors of pydantic become one line, as for a model file."""
         try:
             super().__init__(**content)
         except ValidationError as error:
@@ -205,7 +205,7 @@ class Family(Spec):
         Parameters
         ----------
         columns
-            Names that the data offer; none where no data are known.
+            Names of the data's columns; empty if the data are not known.
         """
 
     def factors(self, dims: Collection[str]) -> set[str]:
@@ -221,15 +221,15 @@ class Family(Spec):
         return set(dims)
 
     def chosen_outcome(self) -> str | None:
-        """The outcome that the file names as the one to predict; default None: it names none."""
+        """The outcome that the file chooses for predictions; default None."""
         return None
 
     def named_inputs(self) -> list[str]:
-        """The columns that the file names as inputs, in order; default: none."""
+        """The input columns in the file, in order; default: none."""
         return []
 
     def distributions(self, outcome: str) -> set[str]:
-        """Distributions that the file writes for an outcome, by name; default: none."""
+        """Names of the distributions in the file for an outcome; default: none."""
         return set()
 
     def takes_gaps(self) -> bool:
@@ -237,19 +237,19 @@ class Family(Spec):
         return True
 
     def levels(self) -> dict[str, list[str]]:
-        """Levels of columns that the model itself declares, in order; of others they come from the data."""
+        """Ordered levels of columns that the model declares; those of other columns come from the data."""
         return {}
 
     def categories(self, data: Any) -> Mapping[str, str | None]:
-        """Outcomes whose values are levels, each with the dimension whose labels these are (None: its own).
+        """Categorical outcomes, each with the dimension whose labels are its levels (None: its own dimension).
 
-        ``data`` is a :class:`~bayeslab.data.bound.Data` in which these outcomes have levels of their own yet.
+        ``data`` is a :class:`~bayeslab.data.bound.Data` in which these outcomes still have their own levels.
         """
         return {}
 
 
 class Model(Spec):
-    """A model: what a model file says, validated.
+    """A model: the validated content of a model file.
 
     Parameters
     ----------
@@ -267,8 +267,8 @@ class Model(Spec):
     data: DataSource = Field(default_factory=lambda: DataSource())
     dims: dict[ColumnName, list[Label] | int | str] = Field(
         default_factory=dict,
-        description="Dimensions: a list of labels, a length n (the levels are then 0, 1, ..., n - 1), or the name of"
-        " another dimension (a twin).",
+        description="Dimensions: a list of labels, a length n (with levels 0, 1, ..., n - 1), or the name of another"
+        " dimension (a twin).",
     )
     model: Family
     inference: dict[str, Any] = Field(default_factory=dict, description="method and the engine's options.")
@@ -314,18 +314,18 @@ class Model(Spec):
         return self.model.outcomes(columns)
 
     def declared(self) -> dict[str, frozenset[str]]:
-        """Levels that the model itself declares, by column, as words."""
+        """Levels that the model declares, by column, as text."""
         dims = {name: entry for name, entry in self.dims.items() if isinstance(entry, list)}
         return {name: frozenset(map(str, words)) for name, words in (dims | self.model.levels()).items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """The model as plain data, defaults left out; ``Model(**d)`` gives it back."""
+        """The model as plain data without defaults; ``Model(**d)`` restores it."""
         out = self.model_dump(mode="json", exclude_defaults=True)
         out["model"] = {"family": self.model.family} | self.model.model_dump(mode="json", exclude_defaults=True)
         return {"bayeslab": FORMAT, "name": self.name} | out
 
     def digest(self) -> str:
-        """SHA-256 of what the posterior depends on (not of names, descriptions or paths)."""
+        """SHA-256 of the parts that determine the posterior (without names, descriptions and paths)."""
         content = self.to_dict()
         source = {k: v for k, v in content.pop("data", {}).items() if k in _READING}
         kept = {k: content.get(k) for k in ("dims", "model")} | {"data": source}
@@ -333,7 +333,7 @@ class Model(Spec):
 
 
 class Problem(Exception):
-    """One thing wrong with a model: the path of the value, and one line about it."""
+    """An error in a model: the path of the value, and a message of one line."""
 
     def __init__(self, path: tuple[Any, ...], message: str, *, code: str) -> None:
         super().__init__(message)
@@ -364,7 +364,7 @@ class Problem(Exception):
             case "missing":
                 return cls(path[:-1], f"the key '{path[-1]}' is missing", code=code)
             case "value_error":
-                # An error about a part of what was validated says which.
+                # An error about a part of the value has its own path.
                 more = getattr(problem.get("ctx", {}).get("error"), "path", ())
                 return cls(path + tuple(more), problem["msg"].removeprefix("Value error, "), code=code)
             case _:
@@ -400,7 +400,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _check_text(value: Any, path: tuple[Any, ...]) -> None:
-    """Refuse halves of letters, which no file could hold, wherever in the content of a model they are."""
+    """Refuse surrogate code points, which cannot be stored in a file, anywhere in the content of a model."""
     if isinstance(value, str):
         if half := _SURROGATE.search(value):
             raise Problem(

@@ -2,8 +2,8 @@
 
 formulae's scanner and parser [1]_ read the text; everything after that is here. The parse tree is walked
 against a whitelist of node kinds, callees and their arguments, and the algebra of terms (``+ - : * / **``) [2]_
-is done on it, with a bound on their number, before anything is evaluated. No name is ever looked up outside the
-table of functions and the columns of the data; nothing of a formula is run as Python.
+is applied, with a limit on their number, before anything is evaluated. Names are looked up only in the table of
+functions and the columns of the data; no part of a formula is run as Python.
 
 References
 ----------
@@ -34,14 +34,14 @@ from bayeslab.language.terms import bad_formula as _bad
 
 __all__ = ["FUNCTIONS", "bound_arguments", "constant", "parse_terms", "shown"]
 
-# Functions of numbers, one value for each row.
+# Elementwise functions of numbers.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "log": np.log, "log1p": np.log1p, "log2": np.log2, "log10": np.log10, "exp": np.exp, "expm1": np.expm1,
     "sqrt": np.sqrt, "abs": np.abs, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "minimum": np.minimum,
     "maximum": np.maximum,
 }  # fmt: skip
 _TWO_VALUES = {"minimum", "maximum"}
-# Of every callee: its arguments in order, and what each may be. The first is needed, and another value.
+# For every callee its arguments in order, with the allowed kinds. The first argument is required.
 _ARGUMENTS: dict[str, dict[str, str]] = {
     **{name: {"x": "value"} | ({"y": "value"} if name in _TWO_VALUES else {}) for name in FUNCTIONS},
     **{name: {"x": "value"} for name in ("I", "center", "scale", "standardize", "offset")},
@@ -58,17 +58,17 @@ _CONTRASTS = {"Sum": "omit", "Treatment": "reference"}
 _OPERATORS = {"PLUS", "MINUS", "STAR", "SLASH", "STAR_STAR"}
 _COMPARISONS = {"EQUAL_EQUAL", "BANG_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"}
 _MAX_NESTED, _MAX_DEPTH, _MAX_TERMS, _MAX_ORDER = 40, 150, 500, 8
-# SciPy's FITPACK has splines up to degree 5, and ends the process at some degrees beyond.
+# SciPy's FITPACK supports splines up to degree 5, and crashes the process for some higher degrees.
 _MAX_SPLINE_DEGREE, _MAX_DEGREE, _MAX_DF = 5, 25, 1_000
 
 
 def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...]]:
-    """Take a right-hand side apart: its common terms and its group terms.
+    """Parse a right-hand side into its common terms and its group terms.
 
     Raises
     ------
     ModelError
-        With the path ``model.formula``.
+        The right-hand side is not valid; the error has the path ``model.formula``.
     """
     if len(text) > MAX_LENGTH:
         raise _bad(f"the formula is longer than {MAX_LENGTH} characters", code="too-deep")
@@ -79,12 +79,12 @@ def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...]]:
 # --------------------------------------------------------------------------------------------------- tokens
 
 
-# What stands for itself, a line's end or a tab behind a backslash.
+# Escape sequences: characters after a backslash that stand for themselves, a line end or a tab.
 _ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
 
 
 class _Scanner(Scanner):
-    """formulae's scanner; a text ends at the quote it began with, as in Python, and a number may have an exponent."""
+    """formulae's scanner, with strings that end at the same quote, as in Python, and numbers with exponents."""
 
     code: str
     start: int
@@ -144,15 +144,15 @@ class _Scanner(Scanner):
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """``[a, b]``: levels in their order."""
+    """A list ``[a, b]`` of ordered levels."""
 
     items: tuple[Any, ...]
 
 
 class _Parser(Parser):
-    """formulae's parser, with lists; and powers in arguments are Python's: ``-x ** 2`` is ``-(x ** 2)``."""
+    """formulae's parser, with lists, and with Python's powers in arguments: ``-x ** 2`` is ``-(x ** 2)``."""
 
-    _calls = 0  # within so many
+    _calls = 0  # depth of nested calls
 
     def finishcall(self, expr: Any) -> Any:
         self._calls += 1
@@ -313,7 +313,7 @@ def _terms(tokens: list[Token]) -> Terms:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """Terms, and whether an intercept was written (True), taken out (False) or not spoken of."""
+    """Terms, and whether an intercept was added (True), removed (False) or not mentioned (None)."""
 
     terms: tuple[Term, ...] = ()
     intercept: bool | None = None
@@ -324,8 +324,8 @@ def _one(factor: Factor) -> _Sum:
 
 
 def _sum(tree: Any) -> _Sum:
-    """The algebra of Wilkinson and Rogers [2]_."""
-    signed: list[Binary] = []  # a long sum leans to the left; it is not descended into
+    """Apply the algebra of Wilkinson and Rogers [2]_."""
+    signed: list[Binary] = []  # a long sum is nested to the left; it is unrolled without recursion
     while isinstance(tree, Binary) and tree.operator.kind in ("PLUS", "MINUS"):
         signed.append(tree)
         tree = tree.left
@@ -388,7 +388,7 @@ def _binary(tree: Binary) -> _Sum:
                 f"0 and 1 have no meaning beside '{tree.operator.lexeme}'; they stand between + and - signs",
                 code="syntax",
             )
-    # Of a product the terms are counted first: they could be too many to be written down.
+    # The terms of a product are counted first, as they could be too many to list.
     _allowed(len(left.terms) * len(right.terms))
     if kind == "SLASH":
         whole = tuple(factor for term in left.terms for factor in term)
@@ -429,7 +429,7 @@ def _product(*terms: Term) -> Term:
 
 
 def _distinct(terms: Iterable[Term]) -> tuple[Term, ...]:
-    """The terms, each once: x:z is z:x."""
+    """The distinct terms; x:z equals z:x."""
     kept: dict[frozenset[Factor], Term] = {}
     for term in terms:
         kept.setdefault(frozenset(term), term)
@@ -474,7 +474,7 @@ def _call(tree: Call) -> Factor:
 
 
 def bound_arguments(tree: Call) -> dict[str, Any]:
-    """The arguments of a checked call by their names."""
+    """The arguments of a checked call by name."""
     called = tree.callee.name.lexeme
     wanted = {_CONTRASTS[called]: "level"} if called in _CONTRASTS else _ARGUMENTS[called]
     out: dict[str, Any] = {}
@@ -599,7 +599,7 @@ def _check_spline(given: dict[str, Any]) -> None:
 
 
 def constant(tree: Any) -> Any:
-    """The number, text or truth value written; None for anything else."""
+    """The literal number, text or truth value; None for anything else."""
     if isinstance(tree, Literal):
         return tree.value
     if isinstance(tree, _List):
@@ -610,7 +610,7 @@ def constant(tree: Any) -> Any:
 
 
 def _check_value(tree: Any, names: set[str], depth: int) -> None:
-    """That an argument is arithmetic on columns."""
+    """Check that an argument is arithmetic on columns."""
     if depth > _MAX_DEPTH:
         raise _bad(
             f"an expression nested deeper than {_MAX_DEPTH} levels; compute a column in data.derive", code="too-deep"

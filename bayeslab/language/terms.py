@@ -1,4 +1,4 @@
-"""The terms of a formula, as they are written: nothing is evaluated yet."""
+"""The terms of a formula, before evaluation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_LENGTH = 2_000
 
 
 def bad_formula(message: str, *, code: str) -> ModelError:
-    """The error of a formula that cannot be read."""
+    """The error for a formula that cannot be read."""
     return ModelError(message, path=("model", "formula"), code=code)
 
 
@@ -25,13 +25,13 @@ class Factor:
     Attributes
     ----------
     text : str
-        As a person would write it, names that are no identifiers in backticks; equal texts are equal factors.
+        Normalised text, with names that are not identifiers in backticks; equal texts are equal factors.
     expression : formulae expression
-        Checked; a call, or the name of a column.
+        The checked expression: a call, or the name of a column.
     column : str or None
-        Name of the column, where it is one.
+        Name of the column, if the factor is a column.
     names : frozenset of str
-        Columns it reads.
+        Columns that the factor uses.
     """
 
     text: str
@@ -41,7 +41,7 @@ class Factor:
 
     @property
     def levels(self) -> bool:
-        """Whether it makes a factor of its column: ``C(x)``, ``S(x)``, ``T(x)``."""
+        """Whether the call turns its column into a factor: ``C(x)``, ``S(x)``, ``T(x)``."""
         return self.column is None and self.expression.callee.name.lexeme in ("C", "S", "T")
 
     def __hash__(self) -> int:
@@ -72,13 +72,13 @@ class Terms:
 
     @property
     def names(self) -> set[str]:
-        """Columns that are read."""
+        """Columns that the terms use."""
         return {name for term in self.terms for factor in term for name in factor.names}
 
 
 @dataclass(frozen=True, slots=True)
 class GroupTerm:
-    """``(effects | factor)``: the terms of its effects, the columns that make the factor."""
+    """A group term ``(effects | factor)``: the terms of its effects, and the columns of the grouping factor."""
 
     effects: Terms
     factors: tuple[str, ...]
@@ -86,5 +86,5 @@ class GroupTerm:
 
     @property
     def name(self) -> str:
-        """As a part of the names of parameters."""
+        """The name of the grouping factor in names of parameters."""
         return "_".join(node_name(factor) for factor in self.factors)

@@ -1,4 +1,4 @@
-"""What a value should have been, in words: pydantic's errors as the sentences of bayeslab's own."""
+"""Messages for invalid values: pydantic's errors in the wording of bayeslab's own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TYPES = {
     "string_pattern_mismatch": "letters, digits, spaces, '.', '_' and '-', a letter or a digit first and last",
     "finite_number": "a finite number",
 }
-# Of an alternative that has the right type, a part is wrong.
+# Errors in a part of an alternative that itself has the right type.
 _TOLD_OTHERWISE = ("value_error", "extra_forbidden", "missing")
 _SIGNS = {
     "greater_than": ("gt", "above"),
@@ -48,7 +48,7 @@ _SIGNS = {
 }
 
 
-# What pydantic calls a wrong value, as a kind of mistake; the rest are values of another type.
+# Error codes by pydantic's types of wrong values; all other types are wrong-type.
 CODES = {
     "extra_forbidden": "unknown-key",
     "missing": "missing-key",
@@ -64,10 +64,10 @@ CODES = {
 
 
 def code_of(errors: Sequence[Mapping[str, Any]]) -> str:
-    """The kind of mistake, from pydantic's errors about one value: of a union one for each of its alternatives.
+    """The error code from pydantic's errors about one value; a union has one error per alternative.
 
-    A rule of the spec (:class:`~bayeslab.errors.Flaw`) brings its own. An alternative that has the right type says
-    more than one that has not, and a text that is no word of a literal is an unknown word.
+    A rule of the spec (:class:`~bayeslab.errors.Flaw`) has its own code. Errors of an alternative with the right type
+    take precedence over others, and a text that is not among the words of a literal is an unknown word.
     """
     rule = next((error for error in errors if error["type"] == "value_error"), None)
     if rule is not None:
@@ -79,7 +79,7 @@ def code_of(errors: Sequence[Mapping[str, Any]]) -> str:
 
 
 def expected(errors: Iterable[Mapping[str, Any]]) -> str:
-    """What is allowed, from the errors about one value: of a union one for each of its alternatives."""
+    """The allowed values in words, from the errors about one value; a union has one error per alternative."""
     words = dict.fromkeys(_expected(error) for error in errors if error["type"] not in _TOLD_OTHERWISE)
     if "a number" in words:
         words.pop("a whole number", None)
@@ -108,18 +108,18 @@ def _units(error: Mapping[str, Any], number: int) -> str:
 
 
 def _kind(error: Mapping[str, Any]) -> str:
-    """What is allowed, as a noun."""
+    """The allowed value as a noun."""
     words = _expected(error)
     return f"a list of {words}" if error["type"] in ("too_short", "too_long") else words
 
 
 def parameter_sentence(errors: Sequence[Mapping[str, Any]], given: Any, name: str = "") -> str:
-    """What is allowed and what was given, in one line, from pydantic's errors about one value.
+    """The allowed and the given value in one line, from pydantic's errors about one value.
 
     Parameters
     ----------
     errors
-        Of a union one for each of its branches.
+        Errors of the value; a union has one per alternative.
     """
     rule = next((e for e in errors if e["type"] == "value_error"), None)
     if rule is not None:
@@ -128,7 +128,7 @@ def parameter_sentence(errors: Sequence[Mapping[str, Any]], given: Any, name: st
     others = list(dict.fromkeys(_kind(e) for e in errors if e["type"] != "literal_error"))
     if isinstance(given, str) and words:
         return f"'{name}' has no word '{given}'{hint(given, words)}"
-    # A branch that has the right type says more than one that has not.
+    # Errors of an alternative with the right type take precedence.
     inside = [e for e in errors if e["type"] not in _TYPES and e["type"] != "literal_error"]
     others = list(dict.fromkeys(_kind(e) for e in inside)) or others
     quoted = [f"'{word}'" if isinstance(word, str) else str(word) for word in words]
@@ -138,14 +138,14 @@ def parameter_sentence(errors: Sequence[Mapping[str, Any]], given: Any, name: st
 
 
 def _words(error: Mapping[str, Any]) -> list[Any]:
-    """The words of a literal, which pydantic gives as a text: 'a', 'b' or 'c'."""
+    """The words of a literal, which pydantic reports as text: 'a', 'b' or 'c'."""
     text = error["ctx"]["expected"].replace(" or ", ", ")
     parts = [part.strip() for part in text.split(", ")]
     return [part.strip("'") if part.startswith("'") else int(part) for part in parts]
 
 
 def place(loc: Sequence[str | int], content: Any) -> tuple[str | int, ...]:
-    """The path of a value inside what was validated, without pydantic's names of alternatives, which are no keys."""
+    """The path of a value inside the validated content, without pydantic's names of alternatives (not keys)."""
     out: list[str | int] = []
     for part in loc:
         if isinstance(content, Mapping) and part in content:
@@ -159,7 +159,7 @@ def place(loc: Sequence[str | int], content: Any) -> tuple[str | int, ...]:
 
 
 def subject(path: Sequence[str | int]) -> str:
-    """The value at a path, as the subject of a sentence."""
+    """The name of the value at a path, as the subject of a sentence."""
     named = [str(part) for part in path if not isinstance(part, int)]
     numbers = [str(part + 1) for part in path[len(path) - _trailing(path) :] if isinstance(part, int)]
     whole = f"'{named[-1]}'" if named else "the value"
@@ -175,7 +175,7 @@ def _trailing(path: Sequence[str | int]) -> int:
 
 def type_words(kind: Any) -> str:
     """A type in the words of a model file, such as ``number or list``."""
-    kind = getattr(kind, "__value__", kind)  # what `type X = ...` stands for
+    kind = getattr(kind, "__value__", kind)  # the value of a `type X = ...` alias
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return type_words(inner[0])
