@@ -24,7 +24,7 @@ help:  ## list the targets
 demo: $(VENV)/.stamp-base  ## fit a real model: posterior table, verdict, run folder
 	$(BIN)/bayeslab fit models/radon.yaml
 
-test: $(VENV)/.stamp-test  ## run the quick tests of every module: eight minutes, the first time fourteen (ARGS="-k name" passes options to pytest)
+test: $(VENV)/.stamp-test  ## run the quick tests of every module: five minutes, the first time nine (ARGS="-k name" passes options to pytest)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow' $(ARGS)
 
 test-all: $(VENV)/.stamp-test  ## run all tests, two files at a time: about an hour

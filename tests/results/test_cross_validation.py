@@ -347,7 +347,7 @@ def test_estimators():
     np.testing.assert_allclose(tree.predict_proba(IRIS[["c", "d"]]).sum(axis=1), 1)
     array = bl.estimator(bl.Model(name="a", model={"family": "learner", "learner": "linear", "target": "y"}))
     assert array.fit(X, TABLE["y"]).score(X, TABLE["y"]) > 0.5
-    with pytest.raises(ValueError, match="X has 1 features, but BayesRegressor is expecting 2"):
+    with pytest.raises(ValueError, match="X has 1 features, but WeightedRegressor is expecting 2"):
         array.predict(X[:, :1])
     with refused("model.incomplete", "outcome"):
         bl.estimator(bl.Model(name="g", model={"family": "graph", "nodes": {"m": "Normal(0, 1)"}}))
