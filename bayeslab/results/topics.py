@@ -246,7 +246,7 @@ class FittedTopics:
         n_words
             Number of words per topic.
         relevance
-            Weight λ of the relevance [1]_: 1 ranks words by probability; smaller values favour words that are more
+            Weight λ of the relevance: 1 ranks words by probability; smaller values favour words that are more
             frequent in the topic than elsewhere (0.6 is a good choice).
         ci_prob
             Probability of the equal-tailed interval of a topic's share of all words.
@@ -371,7 +371,7 @@ class FittedTopics:
     # -- evaluation
 
     def held_out(self, data: Any = None) -> HeldOut:
-        """The probability of held-out documents, by the left-to-right particle algorithm [2]_.
+        """The probability of held-out documents, by the left-to-right particle algorithm of Wallach et al. (2009).
 
         The probability of each document given the documents of the fit is estimated separately: it is averaged over
         draws of the topic assignments (or of the topics, for methods with a graph), and given a draw it is estimated
