@@ -19,7 +19,7 @@ from bayeslab.data.tables import read_dataset
 from bayeslab.errors import EvidenceError, ModelError, OptionError, hint
 from bayeslab.families import bayes_net
 from bayeslab.families.bayes_net import spec
-from bayeslab.families.bayes_net.net import codes_from, words_of
+from bayeslab.families.bayes_net.net import codes_from, state_words
 from bayeslab.families.bayes_net.posterior import BayesNetPosterior
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.formats.network_files import is_network_file, read_network, write_network
@@ -474,7 +474,7 @@ class Network:
 
     def codes(self, table: Any) -> np.ndarray:
         """A table of states as integer codes, shape (rows, variables); -1 for unobserved cells."""
-        columns = read_dataset(DataSource(), None, table, words_of(self.states)).complete().columns
+        columns = read_dataset(DataSource(), None, table, state_words(self.states)).complete().columns
         for name in columns:
             if name in self.variables and name not in self.states:
                 raise OptionError(

@@ -21,7 +21,7 @@ from bayeslab.data.frames import is_frame
 from bayeslab.data.tables import read_dataset
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.families.bayes_net import structure_spec, unknown_structure
-from bayeslab.families.bayes_net.net import words_of
+from bayeslab.families.bayes_net.net import state_words
 from bayeslab.language.spec import DataSource, Model
 from bayeslab.latents.networks.mixed_network import MixedNetwork
 from bayeslab.latents.networks.network import DiscreteNetwork
@@ -424,7 +424,7 @@ def read_rows(data: Any, states: Mapping[str, Iterable[Any]] | None = None) -> A
     if isinstance(data, Observations | Incomplete):
         return data
     source = DataSource()
-    levels = words_of({name: tuple(map(str, words)) for name, words in (states or {}).items()})
+    levels = state_words(states or {})
     if is_frame(data):
         # A dataframe already has the distinct words of its columns.
         columns = columns_of(data)

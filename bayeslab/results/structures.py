@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayeslab.data.tables import read_dataset
 from bayeslab.errors import OptionError
-from bayeslab.families.bayes_net.net import codes_from, words_of
+from bayeslab.families.bayes_net.net import codes_from, state_words
 from bayeslab.families.bayes_net.posterior import BayesNetPosterior
 from bayeslab.language.spec import DataSource
 from bayeslab.questions import names_of
@@ -65,7 +65,7 @@ class Structures(StructureDraws):
         """
         import pandas as pd
 
-        columns = read_dataset(DataSource(), None, table, words_of(self.states)).complete().columns
+        columns = read_dataset(DataSource(), None, table, state_words(self.states)).complete().columns
         for name in columns:
             self.variable(name)
         if numbers := [name for name in self.names if not self.states.get(name)]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +26,7 @@ from bayeslab.latents.networks.network import DiscreteNetwork
 if TYPE_CHECKING:
     from bayeslab.families.bayes_net.spec import BayesNet
 
-__all__ = ["Net", "Resolved", "codes_from", "codes_of", "net_of", "parameter_values", "resolved", "words_of"]
+__all__ = ["Net", "Resolved", "codes_from", "codes_of", "net_of", "parameter_values", "resolved", "state_words"]
 
 # Words for 1 and 0 in columns of truth values.
 _TRUE = frozenset(("true", "yes", "t", "y", "on", "1", "present"))
@@ -316,7 +316,7 @@ def codes_from(states: Mapping[str, tuple[str, ...]], columns: Mapping[str, Colu
     return out
 
 
-def words_of(states: Mapping[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
+def state_words(states: Mapping[str, Iterable[Any]]) -> dict[str, frozenset[str]]:
     """States by column: a cell that holds a state's name, such as NA, is not an empty cell."""
     return {name: frozenset(map(str, words)) for name, words in states.items()}
 

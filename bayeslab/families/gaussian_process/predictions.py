@@ -342,7 +342,7 @@ def _skew(resolved: Resolved, draws: Draws) -> list[Remark]:
     n_draws = _count(resolved, draws)
     some = np.unique(np.linspace(0, n_draws - 1, min(n_draws, _FEW_LOOKED_AT)).astype(int))
     processes: Any = (function_at(resolved, values_at(resolved, draws, int(i))) for i in some)
-    most = np.mean([np.abs(process.skewness) for process in processes], axis=0)
+    most = np.mean([np.abs(process.mean_from_mode) for process in processes], axis=0)
     row = int(np.argmax(most))
     if not most[row] > _SKEW:
         return []

@@ -162,6 +162,13 @@ class LaplaceGaussianProcess:
             raise NotPositiveDefinite("the mode of the latent function is no maximum", code="no-mode")
         return float(log_determinant), r, np.maximum(variance, 0.0)
 
+    @cached_property
+    def _pull(self) -> np.ndarray:
+        """How the determinant changes with the mode, solved for the right-hand side of the mode's equation, (n,)."""
+        _, r, variance = self._curved
+        lean = -0.5 * variance * self._derivatives.change
+        return np.asarray(lean - r @ (self._covariance @ lean))
+
     @property
     def log_evidence(self) -> float:
         """Laplace's approximation of the log density of the observations."""
@@ -171,10 +178,7 @@ class LaplaceGaussianProcess:
     def gradient(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Derivatives of `log_evidence` with respect to θ, the likelihood's parameters, and the mean of each row."""
         now, (_, r, variance) = self._derivatives, self._curved
-        a = self.weights
-        # How the determinant changes with the mode, and that with the right-hand side of its equation.
-        lean = -0.5 * variance * now.change
-        v = lean - r @ (self._covariance @ lean)
+        a, v = self.weights, self._pull
         weights = 0.5 * (np.outer(a, a) - r) + 0.5 * (np.outer(now.slope, v) + np.outer(v, now.slope))
         weights[np.diag_indices_from(weights)] *= 1.0 + _NUGGET
         theta = self.kernel.gradient(self.theta, self.x, weights)
@@ -188,16 +192,13 @@ class LaplaceGaussianProcess:
         return theta, values, now.slope + v
 
     @property
-    def skewness(self) -> np.ndarray:
+    def mean_from_mode(self) -> np.ndarray:
         """How far the posterior mean of each latent value is from the mode, to first order, in standard deviations.
 
         The mean moves from the mode by the posterior covariance times half the third derivative of the log likelihood
         times the variance [5]_. Laplace's approximation has mean and mode at one place.
         """
-        now, (_, r, variance) = self._derivatives, self._curved
-        lean = -0.5 * variance * now.change
-        moved = self._covariance @ (lean - r @ (self._covariance @ lean))
-        sd = np.sqrt(variance)
+        moved, sd = self._covariance @ self._pull, np.sqrt(self._curved[2])
         return np.divide(moved, sd, out=np.zeros_like(moved), where=sd > 0.0)
 
     def predict(self, z: np.ndarray, term: Kernel | None = None) -> tuple[np.ndarray, np.ndarray]:
