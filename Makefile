@@ -64,7 +64,7 @@ notebooks: $(VENV)/.stamp-test  ## run the notebooks again and keep their output
 	$(BIN)/python -c "$$RERUN" notebooks/*.ipynb
 
 clean:  ## remove .venv, caches and built docs; runs/ stays
-	rm -rf $(VENV) docs/_build build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) docs/_build docs/notebooks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find bayeslab tests docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # A usable .venv was finished here (it does not survive being moved), its Python still runs, and no installation broke off half-way:

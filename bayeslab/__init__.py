@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bayeslab import code_cache
 
 if TYPE_CHECKING:
+    from bayeslab.conjugate import conjugate as conjugate
     from bayeslab.data.dataset import Dataset as Dataset
     from bayeslab.errors import BayeslabError as BayeslabError
     from bayeslab.estimators import estimator as estimator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from bayeslab.families.hypotheses import Hypotheses as Hypotheses
     from bayeslab.families.latent_features.spec import LatentFeatures as LatentFeatures
     from bayeslab.families.learner import Learner as Learner
+    from bayeslab.families.markov_random_field.spec import MarkovRandomField as MarkovRandomField
     from bayeslab.families.mixture.spec import Mixture as Mixture
     from bayeslab.families.regression.spec import Regression as Regression
     from bayeslab.families.topics.spec import Topics as Topics
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from bayeslab.results.learner import plot_regions as plot_regions
     from bayeslab.results.predict import simulate as simulate
     from bayeslab.results.validation_curve import validation_curve as validation_curve
+    from bayeslab.shipped import load_example as load_example
     from bayeslab.structures import learn as learn
 
 _PUBLIC = {
@@ -63,6 +66,7 @@ _PUBLIC = {
     "Hypotheses": ("bayeslab.families.hypotheses", "Hypotheses"),
     "Learner": ("bayeslab.families.learner", "Learner"),
     "LatentFeatures": ("bayeslab.families.latent_features", "LatentFeatures"),
+    "MarkovRandomField": ("bayeslab.families.markov_random_field", "MarkovRandomField"),
     "Mixture": ("bayeslab.families.mixture", "Mixture"),
     "Model": ("bayeslab.language.spec", "Model"),
     "Network": ("bayeslab.networks", "Network"),
@@ -71,6 +75,7 @@ _PUBLIC = {
     "Regression": ("bayeslab.families.regression", "Regression"),
     "check": ("bayeslab.fitting", "check"),
     "compare": ("bayeslab.results.compare", "compare"),
+    "conjugate": ("bayeslab.conjugate", "conjugate"),
     "cross_validate": ("bayeslab.results.cross_validation", "cross_validate"),
     "estimator": ("bayeslab.estimators", "estimator"),
     "expand": ("bayeslab.expanding", "expand"),
@@ -78,6 +83,7 @@ _PUBLIC = {
     "fit": ("bayeslab.fitting", "fit"),
     "independence": ("bayeslab.graph_scores", "independence"),
     "learn": ("bayeslab.structures", "learn"),
+    "load_example": ("bayeslab.shipped", "load_example"),
     "learning_curve": ("bayeslab.results.cross_validation", "learning_curve"),
     "load": ("bayeslab.language.model_file", "load"),
     "network": ("bayeslab.networks", "network"),

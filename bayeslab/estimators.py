@@ -8,16 +8,21 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length, column_or_1d
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
 
 from bayeslab.data.frames import frame_columns
 from bayeslab.errors import DataError, ModelError, hint, listed
+from bayeslab.families.learner import matrices
+from bayeslab.families.learner.trained import answers
 from bayeslab.fitting import fit
 from bayeslab.language.spec import Model
-from bayeslab.preparation import Source
+from bayeslab.learners.toolbox.parts import classes_of_parts
+from bayeslab.preparation import Source, seed_of
 
 if TYPE_CHECKING:
     from bayeslab.results.fit import Fit
@@ -62,6 +67,10 @@ def estimator(
         With ``fit(X, y)``, ``predict``, ``score``, and for classes ``predict_proba`` and ``classes_``; ``X`` is a table
         with the model's columns, or an array whose columns are the model's inputs in order. After ``fit``, ``fit_`` is
         the :class:`~bayeslab.results.fit.Fit`. The model's keys are parameters, such as ``model__n_neighbors``.
+
+        For learners, ``X`` may be a sparse matrix of SciPy where the learner can use it. Learners that learn in parts
+        have ``partial_fit(X, y)``. With sparse rows and after ``partial_fit``, ``learner_`` is the trained pipeline of
+        scikit-learn, and there is no ``fit_``.
 
     Raises
     ------
@@ -178,8 +187,16 @@ def _named(X: Any) -> bool:
     return hasattr(X, "columns") and not (hasattr(X, "iloc") and not all(isinstance(c, str) for c in X.columns))
 
 
+def _parts(self: _Estimator) -> bool:
+    """Whether the model is a learner that learns in parts."""
+    learner = isinstance(self.model, Model) and self.model.model.is_learner
+    return learner and matrices.learns_in_parts(self.model, self._task)
+
+
 class _Estimator(BaseEstimator):
     """Base of the classifier and the regressor."""
+
+    _task: Task
 
     def __init__(
         self,
@@ -215,6 +232,7 @@ class _Estimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.categorical = True
         tags.input_tags.allow_nan = self._takes_gaps
+        tags.input_tags.sparse = self._takes_sparse
         tags.non_deterministic = self.seed is None and (not isinstance(self.model, Model) or self.model.seed is None)
         return tags
 
@@ -222,6 +240,11 @@ class _Estimator(BaseEstimator):
     def _takes_gaps(self) -> bool:
         """Whether cells of an array may be missing: the learner or the model handles them."""
         return isinstance(self.model, Model) and self.model.model.takes_gaps()
+
+    @property
+    def _takes_sparse(self) -> bool:
+        learner = isinstance(self.model, Model) and self.model.model.is_learner
+        return learner and matrices.takes_sparse(self.model, self._task)
 
     def _table(self, X: Any, *, fitting: bool) -> dict[str, Any]:
         """The columns of X by name; unnamed columns are assigned by position."""
@@ -274,8 +297,83 @@ class _Estimator(BaseEstimator):
                 model, data, self.method, seed=self.seed, progress=False, runs=None, **options | (self.options or {})
             )
 
+    def _matrix(self, X: Any, *, fitting: bool) -> Any:
+        """X as a CSR matrix or an array of numbers."""
+        if sparse.issparse(X):
+            if not self.model.model.is_learner:
+                raise _Refused(
+                    "X is sparse, and the model needs a value in every cell: give X.toarray()", code="other-kind"
+                )
+            return validate_data(self, X, reset=fitting, dtype=np.float64, accept_sparse="csr")
+        if _named(X):
+            names = list(frame_columns(X)) if fitting else self.inputs_
+            table = self._table(X, fitting=fitting)
+            for name in names:
+                if name not in table:
+                    raise _Refused(f"X has no column '{name}'{hint(name, table)}", code="unknown-column")
+                if np.asarray(table[name]).dtype.kind not in "biuf":
+                    raise _Refused(
+                        f"column '{name}' has names, and partial_fit takes numbers: make a column of 0 and 1 for each"
+                        " name, or call fit with all rows",
+                        code="not-numbers",
+                    )
+            if fitting:
+                self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
+                self.inputs_ = names
+            out = np.column_stack([np.asarray(table[name], float) for name in names])
+            return check_array(out, ensure_all_finite="allow-nan" if self._takes_gaps else True)
+        finite = "allow-nan" if self._takes_gaps else True
+        return validate_data(self, X, reset=fitting, dtype=np.float64, ensure_all_finite=finite)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "fit_") or hasattr(self, "learner_")
+
+    def _outcomes_of(self, X: Any, y: Any) -> np.ndarray:
+        """The outcomes y, checked to be as many as the rows."""
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        outcome = column_or_1d(y, warn=True)
+        assert_all_finite(outcome, input_name="y")
+        check_consistent_length(outcome, X)
+        return np.asarray(outcome)
+
+    def _forget(self) -> None:
+        """Discard earlier fits."""
+        for name in ("fit_", "learner_", "_parts_so_far", "classes_"):
+            self.__dict__.pop(name, None)
+
+    def _from_sparse(self, X: Any, outcome: np.ndarray, classes: np.ndarray | None, sample_weight: Any) -> None:
+        """Train the learner on sparse rows."""
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        with _as_value_errors():
+            learned = matrices.trained(self.model, X, outcome, classes, seed_of(self.seed, self.model), weights)
+        self.learner_ = learned.estimator
+
+    def _add_part(self, X: Any, outcome: np.ndarray, classes: np.ndarray | None, sample_weight: Any) -> None:
+        """Train the learner further on these rows."""
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        before: matrices.Parts | None = getattr(self, "_parts_so_far", None)
+        with _as_value_errors():
+            self._parts_so_far = matrices.with_part(
+                self.model, before, X, outcome, classes, seed_of(self.seed, self.model), weights
+            )
+        self.learner_ = self._parts_so_far.learned.estimator
+
+    def _goes_on(self) -> bool:
+        """Whether there were parts before; refused after a fit to all rows."""
+        if hasattr(self, "_parts_so_far"):
+            return True
+        if self.__sklearn_is_fitted__():
+            raise _Refused(
+                "partial_fit continues partial_fit, and this estimator was fitted by fit: take a clone of it",
+                code="conflict",
+            )
+        return False
+
     def _predicted(self, X: Any, kind: Literal["mean", "probabilities"]) -> Any:
-        check_is_fitted(self, "fit_")
+        if sparse.issparse(X) and hasattr(self, "fit_"):
+            raise _Refused("X is sparse, and the model was fitted to an array: give X.toarray()", code="other-kind")
+        check_is_fitted(self)
         table = self._table(X, fitting=False)
         with _as_value_errors():
             return self.fit_.predict(table, kind)
@@ -294,6 +392,8 @@ class BayesClassifier(ClassifierMixin, _Estimator):
         Of a table.
     """
 
+    _task = "classification"
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = not (isinstance(self.model, Model) and _two(self.model, self.target))
@@ -303,12 +403,44 @@ class BayesClassifier(ClassifierMixin, _Estimator):
         """Fit the model to the columns of X and the classes y."""
         return self._fit(X, y, None)
 
+    @available_if(_parts)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Train the learner further on more rows; see :func:`bayeslab.estimator`.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of numbers, shape (rows, columns)
+        y : array, shape (rows,)
+        classes : array, optional
+            All classes of all parts; needed in the first call if the first part lacks some.
+        """
+        return self._partial_fit(X, y, classes, None)
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        X = self._matrix(X, fitting=not self._goes_on())
+        outcome = self._outcomes_of(X, y)
+        check_classification_targets(outcome)
+        known = classes_of_parts(self, outcome, classes)
+        self._add_part(X, np.searchsorted(known, outcome), known, sample_weight)
+        self.classes_ = known
+        return self
+
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        table, outcome = self._checked(X, y)
+        self._forget()
+        thin = sparse.issparse(X)
+        if thin:
+            X = self._matrix(X, fitting=True)
+            outcome = self._outcomes_of(X, y)
+        else:
+            table, outcome = self._checked(X, y)
         check_classification_targets(outcome)
         classes, codes = np.unique(outcome, return_inverse=True)
         if len(classes) < 2 and self.model.model.is_learner:
             raise ValueError(f"y has one class, {classes[0]}: there is nothing to learn; give rows of another")
+        if thin:
+            self._from_sparse(X, codes, classes, sample_weight)
+            self.classes_ = classes
+            return self
         shown = self._shown(classes)
         self.fit_ = self._fitted(table, shown[codes], sample_weight)
         self.classes_, self._names = classes, [str(name) for name in shown]
@@ -328,6 +460,15 @@ class BayesClassifier(ClassifierMixin, _Estimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Posterior predictive probabilities, shape (rows, classes)."""
+        check_is_fitted(self)
+        if hasattr(self, "learner_"):
+            if not hasattr(self.learner_, "predict_proba"):
+                raise _Refused(
+                    f"{self.model.model.learner} gives classes and no probabilities, which fit calibrates with all"
+                    " rows: call predict, or fit",
+                    code="not-applicable",
+                )
+            return answers(self.learner_, self._matrix(X, fitting=False), self.classes_)
         frame = self._predicted(X, "probabilities")
         none = np.zeros(len(frame))
         out = np.column_stack([np.asarray(frame.get(f"P({self.target}={c})", none), float) for c in self._names])
@@ -339,6 +480,9 @@ class BayesClassifier(ClassifierMixin, _Estimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
+        check_is_fitted(self)
+        if hasattr(self, "learner_") and not hasattr(self.learner_, "predict_proba"):
+            return np.asarray(self.classes_[self.learner_.predict(self._matrix(X, fitting=False))])
         chances = self.predict_proba(X)
         return np.asarray(self.classes_[chances.argmax(axis=1)])
 
@@ -354,11 +498,34 @@ class BayesRegressor(RegressorMixin, _Estimator):
         Of a table.
     """
 
+    _task = "regression"
+
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the model to the columns of X and the numbers y."""
         return self._fit(X, y, None)
 
+    @available_if(_parts)
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Train the learner further on more rows; see :func:`bayeslab.estimator`.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of numbers, shape (rows, columns)
+        y : array, shape (rows,)
+        """
+        return self._partial_fit(X, y, None)
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        X = self._matrix(X, fitting=not self._goes_on())
+        self._add_part(X, self._outcomes_of(X, y).astype(float), None, sample_weight)
+        return self
+
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        self._forget()
+        if sparse.issparse(X):
+            X = self._matrix(X, fitting=True)
+            self._from_sparse(X, self._outcomes_of(X, y).astype(float), None, sample_weight)
+            return self
         table, outcome = self._checked(X, y)
         numbers = outcome.astype(float) if outcome.dtype.kind == "O" else outcome
         self.fit_ = self._fitted(table, numbers, sample_weight)
@@ -366,6 +533,9 @@ class BayesRegressor(RegressorMixin, _Estimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The mean of each row's predictive distribution."""
+        check_is_fitted(self)
+        if hasattr(self, "learner_"):
+            return np.asarray(self.learner_.predict(self._matrix(X, fitting=False)), float)
         return np.asarray(self._predicted(X, "mean")["mean"], float)
 
 
@@ -382,6 +552,20 @@ class WeightedClassifier(BayesClassifier):
         """
         return self._fit(X, y, sample_weight)
 
+    @available_if(_parts)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Train the learner further on more rows; see :func:`bayeslab.estimator`.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of numbers, shape (rows, columns)
+        y : array, shape (rows,)
+        classes : array, optional
+            All classes of all parts; needed in the first call if the first part lacks some.
+        sample_weight : array, shape (rows,), optional
+        """
+        return self._partial_fit(X, y, classes, sample_weight)
+
 
 class WeightedRegressor(BayesRegressor):
     """A regressor whose learner takes weights of rows; :func:`bayeslab.estimator` makes it."""
@@ -395,3 +579,15 @@ class WeightedRegressor(BayesRegressor):
             Weights of the rows, 0 or more, (rows,); a row of weight 2 counts as two rows.
         """
         return self._fit(X, y, sample_weight)
+
+    @available_if(_parts)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train the learner further on more rows; see :func:`bayeslab.estimator`.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of numbers, shape (rows, columns)
+        y : array, shape (rows,)
+        sample_weight : array, shape (rows,), optional
+        """
+        return self._partial_fit(X, y, sample_weight)

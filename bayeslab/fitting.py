@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from bayeslab import running
 from bayeslab.data.bound import Data
 from bayeslab.language.spec import Model
+from bayeslab.networks import Network
 from bayeslab.options import FitOptions
 from bayeslab.posterior.contract import posterior_of
 from bayeslab.preparation import (
@@ -30,7 +31,7 @@ __all__ = ["Prepared", "bound", "check", "checked", "fit", "observed", "open_run
 
 
 def fit(
-    model: ModelLike,
+    model: ModelLike | Network,
     data: Any = None,
     method: str | None = None,
     *,
@@ -45,7 +46,8 @@ def fit(
     Parameters
     ----------
     model
-        A :class:`~bayeslab.language.spec.Model` or the path of a model file.
+        A :class:`~bayeslab.language.spec.Model` or the path of a model file; or a :class:`~bayeslab.Network`, whose
+        tables are learned from the data given its structure.
     data
         A dataframe (pandas, polars, pyarrow), a mapping of arrays, or a path. None: the data the
         model file names.
@@ -76,7 +78,7 @@ def fit(
         place, what was given and what is allowed.
     """
     begun = time.perf_counter()
-    source = Source(model)
+    source = Source(model.unfitted() if isinstance(model, Network) else model)
     work, folder = running.begin(source, data, method, seed, runs, name, options)
     assert work.info is not None
     work.info["timings"]["build"] = time.perf_counter() - begun

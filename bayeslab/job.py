@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pymc
     import xarray as xr
 
+    from bayeslab.posterior.machine.model import MachineModel
     from bayeslab.results.verdict import Verdict
     from bayeslab.run_folder.segments import SegmentStore
 
@@ -71,6 +72,10 @@ class Job:
     options : Spec
         The engine's ``Options``.
     seed : int
+    built : pymc.Model, optional
+        The model on its data as a graph, if it is known already.
+    machine : MachineModel, optional
+        The model on its data as a program of the density machine, if an engine shall use it.
     """
 
     posterior: Posterior
@@ -79,6 +84,7 @@ class Job:
     progress: Progress
     store: ChainStore = field(default_factory=MemoryStore)
     built: pymc.Model | None = None
+    machine: MachineModel | None = None
 
     @property
     def model(self) -> Model:

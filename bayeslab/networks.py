@@ -22,6 +22,8 @@ from bayeslab.families.bayes_net import spec
 from bayeslab.families.bayes_net.net import codes_from, state_words
 from bayeslab.families.bayes_net.posterior import BayesNetPosterior
 from bayeslab.families.bayes_net.spec import BayesNet
+from bayeslab.families.markov_random_field.posterior import FieldPosterior
+from bayeslab.families.markov_random_field.spec import MarkovRandomField
 from bayeslab.formats.network_files import is_network_file, read_network, write_network
 from bayeslab.language import model_file
 from bayeslab.language.model_file import save
@@ -35,6 +37,7 @@ from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.latents.networks.sampling import forward_sample
 from bayeslab.memory import require_memory
 from bayeslab.plots.network_svg import network_svg
+from bayeslab.preparation import Source
 from bayeslab.questions import check_evidence, names_of
 from bayeslab.streams import stream
 from bayeslab.structure import causal, dag
@@ -57,8 +60,8 @@ def network(source: Any) -> Network:
     ----------
     source
         The path of a network file (BIF, XMLBIF, XDSL, NET, DSC, UAI) or of a model file of the family
-        ``bayes_net``; a :class:`bayeslab.Model` of that family; a fit of such a model, or its run folder, with
-        parameters at their posterior means; or plain data
+        ``bayes_net`` or ``markov_random_field`` (with its evidence); a :class:`bayeslab.Model` of these families; a fit
+        of such a model, or its run folder, with parameters at their posterior means; or plain data
         (:class:`~bayeslab.latents.networks.network.DiscreteNetwork` and its kin).
 
     Raises
@@ -92,11 +95,19 @@ def _from_path(path: str | os.PathLike[str]) -> Network:
     if is_network_file(file):
         return Network(read_network(file))
     source = model_file.read(file)
+    if isinstance(source.model.model, MarkovRandomField):
+        return Network(_plain(file))
     with source.located():
         return Network(_plain(source.model))
 
 
 def _plain(model: Any) -> Plain:
+    source = Source(model)
+    if isinstance(source.model.model, MarkovRandomField):
+        with source.located():
+            posterior = source.posterior(None)
+            assert isinstance(posterior, FieldPosterior)
+            return posterior.plain()
     if not isinstance(model.model, spec.BayesNet):
         raise ModelError(
             f"a network is of the family bayes_net; this model is of the family {model.model.family}",
@@ -106,6 +117,8 @@ def _plain(model: Any) -> Plain:
 
 
 def _fitted(fit: Any) -> Plain:
+    if isinstance(fit.bound_model, FieldPosterior):
+        return fit.bound_model.plain()
     if not isinstance(fit.bound_model, BayesNetPosterior):
         raise ModelError(
             f"a network is of the family bayes_net; this fit is of the family {fit.model.model.family}",
@@ -644,7 +657,31 @@ class Network:
                 slopes = {p: node.slopes[..., k].tolist() for k, p in enumerate(plain.continuous_parents(v))}
                 normal = {"intercept": node.intercept.tolist(), "sd": node.sd.tolist(), "slopes": slopes}
                 variables[v] = {"parents": list(node.parents), "linear_gaussian": normal}
-        name = re.sub(r"[^\w .-]", " ", plain.name).strip(" .-")[:80] or "network"
+        return self._model_of(variables)
+
+    def unfitted(self) -> Model:
+        """The network's structure as a model of the family ``bayes_net`` whose distributions are all to be learned.
+
+        :func:`bayeslab.fit` of a network fits this model.
+
+        Raises
+        ------
+        OptionError
+            The network is a factor graph.
+        """
+        plain = self.plain
+        if isinstance(plain, FactorGraph):
+            raise OptionError("tables are learned for directed networks", code="not-applicable")
+        variables: dict[str, dict[str, Any]] = {
+            v: {"states": list(s), "parents": list(plain.parents[v])} for v, s in plain.states.items()
+        }
+        if isinstance(plain, MixedNetwork):
+            for v, node in plain.continuous.items():
+                variables[v] = {"parents": list(node.parents), "linear_gaussian": {}}
+        return self._model_of(variables)
+
+    def _model_of(self, variables: dict[str, dict[str, Any]]) -> Model:
+        name = re.sub(r"[^\w .-]", " ", self.plain.name).strip(" .-")[:80] or "network"
         return Model(name=name, model=BayesNet(variables=cast(Any, variables)))
 
     def save(self, path: str | os.PathLike[str]) -> None:

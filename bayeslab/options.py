@@ -19,6 +19,7 @@ class SharedOptions(TypedDict, total=False):
     max_treedepth: int | None
     initvals: Mapping[str, Any] | None
     start: Literal["priors", "mode"] | None
+    backend: Literal["auto", "machine", "pytensor"] | None
     restarts: int | None
     max_iterations: int | None
     tolerance: float | None
@@ -38,13 +39,15 @@ class SharedOptions(TypedDict, total=False):
     maxiter: int | None
     jitter: float | None
     importance_sampling: Literal["psis", "none"] | None
+    damping: float | None
+    max_sweeps: int | None
+    schedule: Literal["sequential", "residual"] | None
     threshold: float | None
     correlation_threshold: float | None
     max_moves: int | None
     thin: int | None
     segment: int | None
     workers: Literal["processes", "threads"] | None
-    scheduler: str | None
 
 
 class FitOptions(SharedOptions, total=False):
@@ -52,3 +55,4 @@ class FitOptions(SharedOptions, total=False):
 
     n: int | None
     folds: int | None
+    scheduler: str | None

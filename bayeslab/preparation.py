@@ -26,6 +26,8 @@ from bayeslab.language import model_file
 from bayeslab.language.spec import Family, Model
 from bayeslab.memory import check_draws
 from bayeslab.posterior.contract import Posterior, posterior_of
+from bayeslab.posterior.machine.arrays import NotLowered
+from bayeslab.posterior.machine.model import MachineModel
 from bayeslab.progress import reporter
 
 __all__ = [
@@ -144,6 +146,7 @@ def checked(model: ModelLike, data: Any = None, method: str | None = None, **opt
         posterior = source.posterior(data)
         if not posterior.data.dataset.columns and not observed(posterior):
             _check_inference(source.model, method, options)
+            posterior.draw_size()
             return Prepared(posterior, None, "", "", None, 0)
         try:
             return prepared(posterior, method, options, 0, begin=False)
@@ -187,6 +190,10 @@ class Prepared:
         The engine's name, and why it was chosen.
     options : Spec
         The engine's options.
+    machine : MachineModel or None
+        The program of the density machine, for engines that use it if it knows the model.
+    note : str
+        Why the density machine is not used, or "".
     """
 
     posterior: Posterior
@@ -196,6 +203,8 @@ class Prepared:
     options: Any
     seed: int
     info: Mapping[str, Any] | None = None
+    machine: MachineModel | None = None
+    note: str = ""
 
     @property
     def model(self) -> Model:
@@ -234,10 +243,11 @@ def ready(work: Prepared, *, begin: bool = True) -> Prepared:
     """
     module, known = engine(work.engine), work.posterior.draw_size()
     _check_draws(work.engine, work.options, max(1 if known is None else known, module.draw_size(work.posterior)))
-    graph = graph_of(work.posterior, work.engine, begin=begin)
+    machine, note = machine_of(work.posterior, work.options)
+    graph = None if machine is not None else graph_of(work.posterior, work.engine, begin=begin)
     if graph is not None and known is None:
         _check_draws(work.engine, work.options, _numbers(graph))
-    work = replace(work, graph=graph)
+    work = replace(work, graph=graph, machine=machine, note=note)
     module.ready(job_of(work, reporter(False), MemoryStore()))
     return work
 
@@ -290,6 +300,32 @@ def graph_of(posterior: Posterior, method: str, *, begin: bool = True) -> Any:
     if not engine(method).uses_graph:
         return None
     return posterior.graph() if begin else posterior.graph_without_start()
+
+
+def machine_of(posterior: Posterior, options: Any) -> tuple[MachineModel | None, str]:
+    """The program of the density machine, for engines that use it, and otherwise why there is none.
+
+    Raises
+    ------
+    ModelError
+        The options ask for the machine, and it does not know the model.
+    """
+    backend = getattr(options, "backend", "pytensor")
+    if backend == "pytensor":
+        return None, ""
+    try:
+        return posterior.machine_model(), ""
+    except NotLowered as error:
+        if backend == "machine":
+            raise ModelError(
+                f"the density machine does not know a part of this model ({error}): take backend auto or pytensor",
+                path=("inference", "backend"),
+                code="unsupported",
+            ) from None
+        return None, f"{error}: not known to the density machine; PyTensor compiles the model"
+    except BayeslabError:
+        # The same error, or none, comes from the graph.
+        return None, ""
 
 
 def seed_of(seed: int | None, model: Model) -> int:
@@ -368,4 +404,4 @@ def _check_option(name: str, value: Any, known: Mapping[str, Engine]) -> None:
 
 def job_of(work: Prepared, view: Any, store: Any) -> Job:
     """The input of the engine."""
-    return Job(work.posterior, work.options, work.seed, view, store, work.graph)
+    return Job(work.posterior, work.options, work.seed, view, store, work.graph, work.machine)

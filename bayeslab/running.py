@@ -152,6 +152,8 @@ def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any) -
     chosen = engine(work.engine)
     with reporter(progress) as view:
         view.note(work.reason)
+        if work.note:
+            view.note(work.note)
         job = job_of(work, view, store or folder or MemoryStore())
         try:
             outcome: Outcome = chosen.run(job)

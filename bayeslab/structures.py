@@ -15,7 +15,7 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.arrays import count
-from bayeslab.data.cells import Cells, as_values, number_in
+from bayeslab.data.cells import Cells, number_in
 from bayeslab.data.dataset import Column, slip_of
 from bayeslab.data.frames import is_frame
 from bayeslab.data.tables import read_dataset
@@ -34,7 +34,7 @@ from bayeslab.structure.bootstrap import bootstrap
 from bayeslab.structure.constraint_search import Removal, Result
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.cpdag import compare, cpdag, extension, hamming_distance
-from bayeslab.structure.data import CodedColumn, Observations, columns_of, measured
+from bayeslab.structure.data import CodedColumn, Observations, columns_of, measured, read_column
 from bayeslab.structure.incomplete import Incomplete
 from bayeslab.structure.partial_graph import PartialGraph
 from bayeslab.structure.priors import EdgePrior
@@ -207,8 +207,20 @@ class Learned:
         )
         return Network(mixed_learning.maximum_likelihood(blank, codes, values))
 
-    def bootstrap(self, samples: int = 200, *, seed: int = 0) -> EdgeConfidence:
+    def bootstrap(
+        self, samples: int = 200, *, seed: int = 0, jobs: int = 1, scheduler: str | None = None
+    ) -> EdgeConfidence:
         """Edge frequencies when the structure is learned again from bootstrap samples of the rows.
+
+        Parameters
+        ----------
+        samples
+            Number of samples.
+        seed
+            Seed of the samples.
+        jobs, scheduler
+            Number of processes that learn in parallel, or the address of a Dask scheduler (``tcp://host:8786``) whose
+            workers do.
 
         Raises
         ------
@@ -227,7 +239,14 @@ class Learned:
             )
         once = self.again
         rng = stream(count(seed, "seed"), "bootstrap")
-        return bootstrap(self.observations, lambda rows: once(rows).graph, rng=rng, samples=samples)
+        return bootstrap(
+            self.observations,
+            lambda rows: once(rows).graph,
+            rng=rng,
+            samples=samples,
+            jobs=jobs,
+            scheduler=scheduler,
+        )
 
     def __repr__(self) -> str:
         if isinstance(self.found, Result):
@@ -370,7 +389,7 @@ def local_score(
     with warnings.catch_warnings():
         # The score has already read the same columns and given their warnings.
         warnings.simplefilter("ignore", UserWarning)
-        return Observations.of(table, kind=kind), local  # type: ignore[arg-type]
+        return Observations.of(table, kind=kind, states=given["states"]), local  # type: ignore[arg-type]
 
 
 def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
@@ -503,13 +522,11 @@ def suited_score(table: Any, stated: Container[str] = ()) -> str:
 
 
 def _as_column(name: str, column: Any) -> Column | None:
-    """The column if it holds numbers; None if it holds text."""
+    """The column if it holds numbers; None if it holds text or truth values."""
     if isinstance(column, CodedColumn):
         return None
-    if not isinstance(column, Column):
-        values, missing = as_values(column, f"column '{name}'")
-        column = Column(values, None, missing)
-    return None if column.text else column
+    column = read_column(name, column)
+    return None if column.text or column.truth else column
 
 
 def _suited(

@@ -7,13 +7,13 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "bayeslab"
 copyright = "2026, bayeslab contributors"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reference", "mathml"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reference", "mathml", "notebooks"]
 html_math_renderer = "mathml"
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext"]
 html_theme = "furo"
 html_title = "bayeslab"
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

@@ -21,8 +21,29 @@ _FIRST = (
     "test_auxiliary_process.py",
     "test_structural.py",
 )
+# Files of more than a minute: one that starts last keeps one process busy while the other has nothing left.
+_LONG = (
+    "test_outputs.py",
+    "test_hmm_combinations.py",
+    "test_mixture_combinations.py",
+    "test_notebooks.py",
+    "test_golden.py",
+    "test_expand.py",
+    "test_calibrate.py",
+    "test_process_nodes.py",
+    "test_labels.py",
+    "test_paths.py",
+    "test_models.py",
+    "test_hmm_choice.py",
+    "test_completed_rows.py",
+    "test_approximate.py",
+    "test_functions.py",
+    "test_protocol.py",
+)
+_TURNS = {name: turn for turn, name in enumerate(_FIRST + _LONG)}
 
 
+@pytest.hookimpl(trylast=True)  # of what is left after a choice by `-m` and `-k`
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Every mark `slow` says why. Where tests run in several processes, long files come before short ones."""
     allowed = reasons(config.getini("markers"))
@@ -32,9 +53,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError("\n".join(lines))
     if hasattr(config, "workerinput"):
         sizes = Counter(item.path for item in items)
-        turns = {path: (_turn(path.name), -size, str(path)) for path, size in sizes.items()}
+        turns = {path: (_TURNS.get(path.name, len(_TURNS)), -size, str(path)) for path, size in sizes.items()}
         items.sort(key=lambda item: turns[item.path])
-
-
-def _turn(name: str) -> int:
-    return _FIRST.index(name) if name in _FIRST else len(_FIRST)

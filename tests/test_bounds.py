@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import resource
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -242,6 +244,26 @@ def test_noisy_or_by_variables_between_is_the_same_distribution():
 def test_draws_from_a_prior_are_forecast_too():
     with refused("option.too-costly"):
         bl.simulate(bl.Model(**graph({"m": "Normal(0, 1)"})), draws=10**12)
+
+
+def test_a_model_without_data_is_forecast_by_check_as_by_simulate():
+    model = bl.Model(**graph({"a[k, l]": "Normal(0, 1)"}, dims={"k": 10**6, "l": 10**6}))
+    for work in (bl.check, bl.simulate):
+        with refused("model.too-costly", where="model.nodes.a[k, l]"):
+            work(model)
+
+
+def test_the_levels_of_a_long_dimension_are_counted_not_listed(tmp_path):
+    """A list of twenty million integers takes 0.8 GB."""
+    file = tmp_path / "m.yaml"
+    nodes = "{a: 'Normal(0, 1)', 'b[k]': 'Normal(a, 1)'}"
+    file.write_text(f"bayeslab: 1\nname: m\ndims: {{k: 20000000}}\nmodel: {{family: graph, nodes: {nodes}}}\n")
+    code = "import resource, sys\nfrom bayeslab.cli import main\ntry:\n    main(['check', sys.argv[1]])\n"
+    code += "except SystemExit as e:\n    print(e.code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
+    assert "20000000: 0 to 19999999" in done.stdout
+    status, size = map(int, done.stdout.splitlines()[-1].split())
+    assert status == 0 and size < 700_000
 
 
 def test_what_fits_passes(monkeypatch):

@@ -209,7 +209,7 @@ import bayeslab as bl
 nodes = {"a": "Normal(0, 10)", "s": "HalfNormal(5)", "y[obs]": "StudentT(4, a, s)"}
 model = bl.Model(data={"rows": "obs"}, model=bl.Graph(nodes=nodes))
 data = {"y": [1.0, 2.0, 3.0, 2.5]}
-fit = bl.fit(model, data, "nuts", seed=1, progress=False, runs=None, chains=1, draws=50, tune=50)
+fit = bl.fit(model, data, "nuts", seed=1, progress=False, runs=None, chains=1, draws=50, tune=50, backend="pytensor")
 print(fit.posterior["a"].values.sum().hex())
 """
 

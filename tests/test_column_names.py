@@ -167,3 +167,20 @@ def test_results_of_odd_names_are_read_again(tmp_path):
     bl.fit(bl.Model(name="line", model=bl.Regression(formula="y ~ `m²`")), data, progress=False, runs=tmp_path)
     again = bl.open(next(tmp_path.iterdir()))
     assert len(again.predict({"m²": np.array([1.0, 2.0])})) == 2
+
+
+@pytest.mark.parametrize("names", [("x", "x!"), ("%", "$")])
+def test_columns_that_are_called_alike_matter_only_where_one_is_used(names):
+    y = np.array([0.4, 1.3, -0.2, 0.9])
+    nodes = {"a": "Normal(0, 1)", "y[obs]": "Normal(a, 1)"}
+    frame = pd.DataFrame({"y": y, names[0]: np.arange(4.0), names[1]: 1.0})
+
+    def graph(nodes: dict) -> bl.Model:
+        return bl.Model(data={"rows": "obs"}, model={"family": "graph", "nodes": nodes})
+
+    fit = bl.fit(graph(nodes), frame, runs=None, progress=False)
+    # One precision of the prior and one of each row.
+    assert fit.summary().loc["a", "mean"] == pytest.approx(y.sum() / 5)
+    used = graph(nodes | {"y[obs]": f"Normal(a + `{names[0]}`, 1)"})
+    with refused("data.duplicate", names[0]):
+        bl.check(used, frame)

@@ -277,7 +277,7 @@ model:
     g[group]: Normal(0, 1)
     s: HalfNormal(5)
     y[obs]: StudentT(4, a + b * x + g[group], s)
-inference: {draws: 150, tune: 150, cores: 1}
+inference: {draws: 150, tune: 150, cores: 1, backend: pytensor}
 seed: 3
 """
 

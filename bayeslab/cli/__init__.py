@@ -9,7 +9,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -26,6 +28,15 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and exit."""
+    try:
+        status = _run(arguments)
+    except KeyboardInterrupt:  # a further Ctrl-C while the first was reported
+        status = 130
+    sys.exit(status)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Run one command, report its error, and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug, as_json = "--debug" in words, "--json" in words
     words = [word for word in words if word != "--debug"]
@@ -53,9 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _failed(str(error), debug)
         failure = _Failure(code=error.code, message=error.message, where=error.where)
     except _Interrupted as error:
+        _leave_at_once(arguments)
         status = _failed(str(error), debug, 130)
         failure = _Failure(code="run.interrupted", message=str(error))
     except KeyboardInterrupt:
+        _leave_at_once(arguments)
         status = _failed("interrupted", debug, 130)
         failure = _Failure(code="run.interrupted", message="interrupted")
     except BrokenPipeError:
@@ -78,7 +91,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if as_json and failure is not None:
         _print_failure(failure)
     _let_go(sys.stdout)
-    sys.exit(status)
+    return status
+
+
+def _leave_at_once(arguments: Sequence[str] | None) -> None:
+    """Let a further Ctrl-C end the program without a traceback, also while Python exits."""
+    if arguments is None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
 
 class _Interrupted(Exception):
@@ -167,8 +186,9 @@ def _usage(error: Exception) -> int | None:
 def command_line():  # type: ignore[no-untyped-def]
     import typer
 
+    from bayeslab.cli.toolbox.shared import Command
+
     app = typer.Typer(
-        add_completion=False,
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -191,5 +211,5 @@ def command_line():  # type: ignore[no-untyped-def]
 
     for name in registry.names("cli"):
         module = registry.load("cli", name)
-        app.command(name)(_interruptible(module.command))
+        app.command(name, cls=Command)(_interruptible(module.command))
     return app

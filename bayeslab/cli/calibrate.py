@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -12,10 +12,13 @@ from bayeslab.cli.toolbox.shared import (
     DataOption,
     FileArgument,
     ForceOption,
+    JobsOption,
     JsonOption,
+    SchedulerOption,
     SeedOption,
     assignments,
     check_output,
+    elsewhere,
     print_json,
     unscreened,
 )
@@ -29,7 +32,8 @@ def command(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the method.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Number of replications run in parallel.")] = None,
+    jobs: JobsOption = None,
+    scheduler: SchedulerOption = None,
     seed: SeedOption = None,
     runs: Annotated[Path, typer.Option(help="Folder in which the calibration's folder is created.")] = Path("runs"),
     plot: Annotated[
@@ -42,14 +46,13 @@ def command(
     """Simulation-based calibration. After an interruption, the same command with the same seed continues it."""
     from bayeslab.results.calibrate import calibrate
 
-    elsewhere = {"model": "FILE", "progress": "--quiet", "n": "-n"}
-    elsewhere |= {key: f"--{key}" for key in ("data", "method", "seed", "jobs", "runs")}
-    options = assignments(set_ or [], elsewhere)
+    options = assignments(set_ or [], elsewhere(calibrate))
     kinds: tuple[Literal["histogram", "ecdf"], ...] = ("histogram", "ecdf")
     pictures = {} if plot is None else {kind: plot.with_name(f"{plot.name}-{kind}.png") for kind in kinds}
     for picture in pictures.values():
         check_output(picture, file, data, force=force)
-    calibration = calibrate(file, n, data, method, seed=seed, jobs=jobs, runs=runs, progress=not quiet, **options)
+    where: dict[str, Any] = {"jobs": jobs, "scheduler": scheduler, "runs": runs}
+    calibration = calibrate(file, n, data, method, seed=seed, progress=not quiet, **where, **options)
     for kind, picture in pictures.items():
         calibration.plot(kind).savefig(picture, dpi=150)
     if json:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayeslab.cli.toolbox.shared import DataOption, FileArgument, JsonOption, assignments, print_json
+from bayeslab.cli.toolbox.shared import DataOption, FileArgument, JsonOption, assignments, elsewhere, print_json
 from bayeslab.errors import listed
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ def _described(bound: Data, evidence: Collection[str]) -> str:
     return "none: " + (f"the evidence is in {listed(evidence)}" if evidence else "the file can be simulated")
 
 
-def _levels(model: Model, dim: str, levels: Sequence[object]) -> str:
+def _levels(model: Model, dim: str, n: int) -> str:
     """The number of levels of a dimension, and their range where the model declares a length."""
-    return f"{len(levels)}: 0 to {len(levels) - 1}" if isinstance(model.dims.get(dim), int) else str(len(levels))
+    return f"{n}: 0 to {n - 1}" if isinstance(model.dims.get(dim), int) else str(n)
 
 
 def command(
@@ -45,9 +45,7 @@ def command(
     """
     from bayeslab import fitting
 
-    checked = fitting.checked(
-        file, data, method, **assignments(set_ or [], {"model": "FILE", "data": "--data", "method": "--method"})
-    )
+    checked = fitting.checked(file, data, method, **assignments(set_ or [], elsewhere(fitting.checked)))
     model, bound, posterior = checked.model, checked.data, checked.posterior
     columns = bound.names()
     latent = posterior.latent if columns else ()
@@ -80,9 +78,7 @@ def command(
     print(f"  data      {_described(bound, observed)}")
     if bound.labels:
         # A column of documents has no levels.
-        words = [
-            f"{dim} ({_levels(model, dim, levels.tolist())})" for dim, levels in bound.labels.items() if len(levels)
-        ]
+        words = [f"{dim} ({_levels(model, dim, len(levels))})" for dim, levels in bound.labels.items() if len(levels)]
         print(f"  dims      {', '.join(words)}")
     if outcomes:
         print(f"  outcomes  {', '.join(outcomes)}")

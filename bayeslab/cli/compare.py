@@ -10,8 +10,10 @@ import typer
 
 from bayeslab.cli.toolbox.shared import (
     DataOption,
+    JobsOption,
     JsonOption,
     LossOption,
+    SchedulerOption,
     SeedOption,
     print_json,
     read_loss,
@@ -64,6 +66,8 @@ def command(
     ] = None,
     data: DataOption = None,
     seed: SeedOption = None,
+    jobs: JobsOption = None,
+    scheduler: SchedulerOption = None,
     refit: Annotated[bool, typer.Option(help="Refit without each observation whose Pareto k is high.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: JsonOption = False,
@@ -79,12 +83,13 @@ def command(
     learners = [n for n, g in given.items() if not isinstance(g, Path) and g.model.model.is_learner]
     if score is not None and score not in _SCORES:
         raise OptionError(f"no score '{score}'{hint(score, _SCORES)}", code="unknown-word")
+    where: dict[str, Any] = {"jobs": jobs or 1, "scheduler": scheduler}
     if sizes is not None:
         if score is not None or margin is not None:
             raise OptionError("learning curves show every score: leave --score and --margin out", code="conflict")
         if folds is not None or criterion is not None:
             raise OptionError("--sizes asks for learning curves: leave --folds and --criterion out", code="conflict")
-        asked = {"repeats": repeats or 20, "target": target, "loss": read_loss(loss), "method": method}
+        asked = {"repeats": repeats or 20, "target": target, "loss": read_loss(loss), "method": method} | where
         return _learning_curves(given, _sizes(sizes), data, seed or 0, asked, quiet=quiet, json=json)
     if files or learners or folds is not None:
         if criterion is not None:
@@ -92,10 +97,11 @@ def command(
             raise OptionError(
                 f"criterion {criterion} is for fitted posteriors, and {why}: leave one of them out", code="conflict"
             )
-        asked = {"repeats": repeats or 1, "target": target, "loss": read_loss(loss), "method": method}
+        asked = {"repeats": repeats or 1, "target": target, "loss": read_loss(loss), "method": method} | where
         by = (score, margin)
         return _cross_validated(given, _folds(folds), by, data, seed or 0, asked, quiet=quiet, json=json)
-    for word, value in {"--loss": loss, "--score": score, "--margin": margin}.items():
+    crossed = {"--loss": loss, "--score": score, "--margin": margin, "--jobs": jobs, "--scheduler": scheduler}
+    for word, value in crossed.items():
         if value is not None:
             raise OptionError(f"{word} is for cross-validation: give --folds, or model files", code="conflict")
     return _by_posteriors(given, criterion or "loo", refit=refit, quiet=quiet, json=json)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslab.cli.toolbox.shared import JsonOption, output, print_json
+from bayeslab.cli.toolbox.shared import JsonOption, evidence, output, print_json
 
 if TYPE_CHECKING:
     from bayeslab.decisions.influence import InfluenceDiagram, Policy
@@ -29,20 +29,10 @@ def command(
 ) -> None:
     """Find the best rule for each decision, its expected utility, and the value of further information."""
     from bayeslab.decisions import influence
-    from bayeslab.language import model_file
     from bayeslab.networks import decisions
 
     asked = decisions(file)
-    known: dict[str, Any] = {}
-    for word in given or []:
-        cuts = [i for i, letter in enumerate(word) if letter == "="]
-        if not cuts:
-            raise typer.BadParameter(f"--given takes NODE=STATE, not '{word}'")
-        cut = next((i for i in cuts if word[:i].strip() in asked.states), cuts[0])
-        name, state = word[:cut].strip(), word[cut + 1 :].strip()
-        if name in known:
-            raise typer.BadParameter(f"--given has '{name}' twice")
-        known[name] = model_file.parse_value(state) if state.startswith("{") else state
+    known = evidence(given or [], asked.states, asked.states, form="NODE=STATE")
     policy = influence.solve(asked, known)
     rules = _possible(asked, known, policy)
     remaining = [d for d in asked.decisions if d not in known]

@@ -10,19 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from bayeslab import registry
-from bayeslab.cli.toolbox.shared import DataOption, JsonOption, SeedOption, assignments, print_json, unscreened
+from bayeslab.cli.toolbox.shared import (
+    DataOption,
+    JsonOption,
+    SeedOption,
+    assignments,
+    elsewhere,
+    print_json,
+    unscreened,
+)
 from bayeslab.errors import printable
-
-# Parameters of `fit` that are not options of a method.
-_ELSEWHERE = {
-    "model": "FILE",
-    "data": "--data",
-    "method": "--method",
-    "seed": "--seed",
-    "runs": "--runs",
-    "name": "--name",
-    "progress": "--quiet",
-}
 
 
 def command(
@@ -44,6 +41,9 @@ def command(
     ] = None,
     target_accept: Annotated[
         float | None, typer.Option(help="Target mean acceptance probability for the step size.")
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option(metavar="WORD", help="What evaluates the density: machine, pytensor or auto.")
     ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the method.")
@@ -72,6 +72,7 @@ def command(
         raise typer.BadParameter("give a model FILE, or --resume RUN")
     if resume is not None:
         written = {"--method": method, "--chains": chains, "--target-accept": target_accept, "--set": set_}
+        written |= {"--backend": backend}
         written |= {"--tune": tune, "--seed": seed, "--name": name} if data is None else {"--scheduler": scheduler}
         if ignored := [option for option, value in written.items() if value is not None and value != []]:
             raise typer.BadParameter(f"{ignored[0]} is for a new fit; a run that goes on keeps what it began with")
@@ -87,10 +88,10 @@ def command(
         assert file is not None
         options: dict[str, Any] = {
             "draws": _number(draws), "tune": tune, "chains": chains, "cores": cores, "target_accept": target_accept,
-            "scheduler": scheduler,
+            "backend": backend, "scheduler": scheduler,
         }  # fmt: skip
-        elsewhere = {key: f"--{key.replace('_', '-')}" for key, value in options.items() if value is not None}
-        options |= assignments(set_ or [], _ELSEWHERE | elsewhere)
+        given = {key: f"--{key.replace('_', '-')}" for key, value in options.items() if value is not None}
+        options |= assignments(set_ or [], elsewhere(fitting.fit) | given)
         if detach:
             folder = fitting.prepare(file, data, method, seed=seed, runs=runs, name=name, **options)
             return _detached(folder, None, cores, scheduler)

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslab.cli.toolbox.shared import ForceOption, JsonOption, assignments, check_output, output, print_json
+from bayeslab.cli.toolbox.shared import (
+    ForceOption,
+    JobsOption,
+    JsonOption,
+    SchedulerOption,
+    assignments,
+    check_output,
+    output,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from bayeslab.structure.bootstrap import EdgeConfidence
@@ -92,6 +101,8 @@ def command(
         int | None,
         typer.Option(min=1, metavar="N", help="Assess stability: relearn from N bootstrap samples of the rows."),
     ] = None,
+    jobs: JobsOption = None,
+    scheduler: SchedulerOption = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of searches that draw random numbers, and of the bootstrap.")
     ] = None,
@@ -127,6 +138,8 @@ def command(
     given |= assignments(set_ or [], elsewhere | {"data": "FILE", "method": "--method", "score": "--score"})
     if bootstrap is not None and len(methods or []) > 1:
         raise typer.BadParameter("--bootstrap is of one method")
+    if bootstrap is None and (jobs, scheduler) != (None, None):
+        raise typer.BadParameter("--jobs and --scheduler are for the samples of --bootstrap")
     check_output(out, table, compare, force=force)
     rows_of = _counted(table, counts)
     chosen, seconds = [], []
@@ -135,7 +148,9 @@ def command(
         begun = time.perf_counter()
         chosen.append(learn(rows_of, method, score, **given))
         seconds.append(time.perf_counter() - begun)
-    sure = None if bootstrap is None else chosen[0].bootstrap(bootstrap, seed=seed or 0)
+    sure = None
+    if bootstrap is not None:
+        sure = chosen[0].bootstrap(bootstrap, seed=seed or 0, jobs=jobs or 1, scheduler=scheduler)
     best = max(chosen, key=lambda one: float("-inf") if one.method == "fci" else one.score)
     rows = _rows(chosen, seconds, compare)
     notes = _written(best, out) if out is not None else []

@@ -42,7 +42,7 @@ def command(
     from bayeslab import fitting
     from bayeslab.data.tables import write_netcdf, write_table
 
-    check_output(out, run, data, force=force)
+    check_output(out, run, data, None if loss is None else Path(loss), force=force)
     fit = fitting.open_run(run)
     if loss is not None and kind is not None:
         raise OptionError(

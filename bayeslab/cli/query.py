@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from bayeslab.cli.toolbox.shared import ForceOption, JsonOption, SeedOption, check_output, output, print_json
+from bayeslab.cli.toolbox.shared import (
+    ForceOption,
+    JsonOption,
+    SeedOption,
+    check_output,
+    evidence,
+    output,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from bayeslab.networks import Network, Query
@@ -81,8 +89,8 @@ def command(
         return
     asked = network(source)
     if do:
-        asked = asked.do(_assignments(do, asked, "--do"))
-    known = _assignments(given or [], asked, "--given")
+        asked = asked.do(evidence(do, asked.variables, asked.states, "--do"))
+    known = evidence(given or [], asked.variables, asked.states)
     if batch is not None:
         _batch(asked, batch, target, out, json=json)
     elif most_probable is not None:
@@ -118,47 +126,17 @@ def _averaged(
     json: bool,
 ) -> None:
     """Print answers averaged over sampled structures."""
-    acts = _assignments(do, asked, "--do")
+    acts = evidence(do, asked.variables, asked.states, "--do")
     if batch is not None:
         if acts:
             raise typer.BadParameter("--batch is about what is seen; ask with --do row by row")
         _batch(asked, batch, target, out, json=json)
         return
-    answer = asked.query(_assignments(given, asked, "--given"), target, do=acts, seed=seed)
+    answer = asked.query(evidence(given, asked.variables, asked.states), target, do=acts, seed=seed)
     if json:
         print_json(answer.to_dict())
     else:
         _show(answer)
-
-
-def _assignments(words: list[str], asked: Network | Structures, option: str) -> dict[str, Any]:
-    """Parse ``variable=state`` pairs; variable and state may themselves contain ``=``."""
-    from bayeslab.language.model_file import parse_value
-
-    out: dict[str, Any] = {}
-    for word in words:
-        cuts = [i for i, letter in enumerate(word) if letter == "="]
-        if not cuts:
-            raise typer.BadParameter(f"{option} takes VARIABLE=STATE, not '{word}'")
-        cut = next((i for i in cuts if word[:i].strip() in asked.variables), cuts[0])
-        variable, text = word[:cut].strip(), word[cut + 1 :].strip()
-        if variable in out:
-            raise typer.BadParameter(f"{option} has '{variable}' twice")
-        out[variable] = _value(text, asked, variable, parse_value)
-    return out
-
-
-def _value(text: str, asked: Network | Structures, variable: str, parse: Any) -> Any:
-    states = asked.states.get(variable, ())
-    if text in states:
-        return text
-    if text.startswith("{"):
-        value = parse(text)
-        return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else text
-    if variable in asked.variables and variable not in asked.states:
-        value = parse(text)
-        return value if isinstance(value, int | float) and not isinstance(value, bool) else text
-    return text
 
 
 def _show(answer: Query) -> None:
@@ -197,7 +175,8 @@ def _explain(asked: Network, given: dict[str, Any], k: int, *, json: bool) -> No
     if json:
         print_json([{"log_probability": e.log_probability, "assignment": dict(e.assignment)} for e in explanations])
         return
-    free = [v for v in asked.states if v not in given]
+    # A variable with virtual evidence is not known.
+    free = [v for v in asked.states if not isinstance(given.get(v), str)]
     wide = max((len(v) for v in free), default=0)
     lines = ["log probability  " + "  ".join(f"{e.log_probability:.6g}" for e in explanations), ""]
     lines += [f"{v:<{wide}}  " + "  ".join(e.assignment[v] for e in explanations) for v in free]

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.cells import as_words
+from bayeslab.data.cells import as_truth_words, as_words
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.language.algebra import Term
-from bayeslab.language.evaluator import Evaluator
+from bayeslab.language.evaluator import Defined, Evaluator
 from bayeslab.language.expressions import Expression
 
 __all__ = ["Data", "Memory"]
@@ -56,8 +56,6 @@ class Data:
         The data of the fit, if these are new data for predictions.
     part : bool
         Whether the rows are a subset of those of the origin, to be fitted again.
-    memo : dict
-        Matrices read from these data, by their source; nothing that depends on a model.
     slips : mapping of str to str
         Columns that cannot be used, each with the reason.
     alike : mapping of str to str
@@ -90,7 +88,6 @@ class Data:
         self.origin: Data | None = None
         self.replicate = False
         self.part = False
-        self.memo: dict[str, Any] = {}
         self.slips: Mapping[str, str] = {}
         self.alike: Mapping[str, str] = {}
         self.alphabetical: frozenset[str] = frozenset()
@@ -105,10 +102,6 @@ class Data:
     def fitted(self) -> bool:
         """Whether a model is fitted to these rows, rather than used to predict them."""
         return self.origin is None or self.part
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The state without cached results of families, which are computed again."""
-        return self.__dict__ | {"memo": {}}
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -340,7 +333,8 @@ class Data:
         levels = self.labels[name]
         absent = column.absent()
         if column.text or levels.dtype.kind == "U":
-            words = column.values if column.text else as_words(column.values)
+            truths = as_truth_words(column.values, levels) if column.truth else None
+            words = column.values if column.text else as_words(column.values) if truths is None else truths
             known: dict[Any, int] = {str(level): i for i, level in enumerate(levels)}
         else:
             words, known = column.values, {level: i for i, level in enumerate(levels.tolist())}
@@ -362,7 +356,7 @@ class Data:
     def _derived(self, name: str) -> Term:
         expression = self.derive[name]
         read = self._of_any_table
-        evaluator = Evaluator(read, self.labels, self.frozen, rows=self.dataset.rows, cells=read)
+        evaluator = Defined(read, self.labels, self.frozen, rows=self.dataset.rows, cells=read)
         try:
             term = evaluator.term(expression)
         except ModelError as error:
@@ -378,8 +372,8 @@ class Data:
             absent = np.zeros(value.shape, bool)
             for used in expression.names & self.names():
                 other = self._of_any_table(used)
-                if other.value is not None and other.dims == term.dims:
-                    absent |= np.isnan(np.asarray(other.value, dtype=float))
+                if other.dims == term.dims:
+                    absent |= _missing(other)
             wrong = ~np.isfinite(value) & ~absent
             if np.any(wrong):
                 row = int(np.nonzero(np.atleast_1d(wrong))[0][0])

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -123,9 +125,17 @@ class UnusableColumn(DataError):
 
 
 def is_truth(value: Any) -> bool:
-    """Whether a column holds truth values, which are read as 1 and 0 but are not numbers."""
+    """Whether a column holds truth values and possibly empty cells; they are read as 1 and 0 but are not numbers."""
     kind = getattr(value, "dtype", None)
-    return kind == np.bool_ or (isinstance(value, list | tuple) and {type(cell) for cell in value} <= {bool, np.bool_})
+    if kind == np.bool_ or getattr(kind, "name", "") == "boolean":  # the second is pandas' type with empty cells
+        return True
+    if not isinstance(value, list | tuple) and kind != np.object_:
+        return False
+    cells = value.ravel() if isinstance(value, np.ndarray) else value
+    kinds = {kind for kind in set(map(type, cells)) if kind is not NoneType and kind.__name__ != "NAType"}
+    if kinds & {bool, np.bool_} and all(cell != cell for cell in cells if isinstance(cell, float)):
+        kinds -= {float}  # NaN for an empty cell
+    return bool(kinds) and kinds <= {bool, np.bool_}
 
 
 def as_truth_words(values: np.ndarray, words: np.ndarray) -> np.ndarray | None:
@@ -319,11 +329,14 @@ def _lists_of_words(value: Any) -> bool:
     return lists and any(len(cell) for cell in cells) and all(isinstance(word, str) for cell in cells for word in cell)
 
 
+_LONGEST_WHOLE = 30
 _NUMBER = bool | int | float | np.integer | np.floating | np.bool_
 
 
 def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray | None]:
     flat = array.astype(object).ravel()
+    if Decimal in set(map(type, flat)):
+        flat = np.array([_plain(cell) for cell in flat] + [None], dtype=object)[:-1]
     _check_truth(flat.tolist(), what)
     if set(map(type, flat)) <= {str, float, type(None)}:  # the common case, without a loop over cells
         gone = np.equal(flat, np.array(None, dtype=object)).astype(bool) | (flat != flat).astype(bool)
@@ -359,6 +372,16 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
         )
     text = as_text(["" if gone else cell for cell, gone in zip(flat, missing, strict=True)], what)
     return text.reshape(array.shape), missing.reshape(array.shape) if missing.any() else None
+
+
+def _plain(cell: Any) -> Any:
+    """A decimal number as an integer, if it is one, else as a float; other cells are unchanged."""
+    if not isinstance(cell, Decimal):
+        return cell
+    if not cell.is_finite():
+        return None if cell.is_nan() else float(cell)
+    # A power of ten may have more digits than memory: it is a measurement.
+    return int(cell) if cell.adjusted() <= _LONGEST_WHOLE and cell == cell.to_integral_value() else float(cell)
 
 
 def as_text(cells: Any, what: str) -> np.ndarray:

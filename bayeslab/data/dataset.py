@@ -57,12 +57,15 @@ class Column:
         Missing cells of a text column.
     order : tuple of str or None
         Ordered levels of a text column, if the data have an order (ordered categories of a dataframe).
+    truth : bool
+        Whether the numbers are truth values of a dataframe, of Python or of a typed file.
     """
 
     values: np.ndarray
     dims: tuple[str, ...] | None
     missing: np.ndarray | None = None
     order: tuple[str, ...] | None = None
+    truth: bool = False
 
     @property
     def text(self) -> bool:
@@ -73,6 +76,14 @@ class Column:
         if self.missing is not None:
             return self.missing
         return np.isnan(self.values) if self.values.dtype.kind == "f" else np.zeros(self.values.shape, bool)
+
+    def with_truth_words(self) -> Column:
+        """The column with truth values as the words False and True, as a text file has them; others unchanged."""
+        if not self.truth:
+            return self
+        absent = self.absent()
+        words = np.where(absent, "", np.where(self.values == 1, "True", "False"))
+        return Column(words, self.dims, absent if np.any(absent) else None)
 
     def digest(self) -> str:
         shown = np.ascontiguousarray(self.values)
@@ -191,7 +202,7 @@ class Dataset:
         if cell is not None:
             where = (np.arange(where.size) == cell).reshape(where.shape)
         values = np.where(where, "", column.values) if column.text else np.where(where, np.nan, column.values)
-        gone = Column(values, column.dims, column.absent() | where if column.text else None, column.order)
+        gone = Column(values, column.dims, column.absent() | where if column.text else None, column.order, column.truth)
         return replace(self, columns={**self.columns, name: gone})
 
     def take(self, rows: np.ndarray, dim: str | None = None) -> Dataset:
@@ -204,7 +215,7 @@ class Dataset:
             return np.take(array, rows, axis=dims.index(along))
 
         columns = {
-            name: Column(shorter(c.values, c.dims), c.dims, shorter(c.missing, c.dims), c.order)
+            name: Column(shorter(c.values, c.dims), c.dims, shorter(c.missing, c.dims), c.order, c.truth)
             for name, c in self.columns.items()
         }
         levels = {name: shorter(names, (name,)) for name, names in self.levels.items()}
@@ -262,7 +273,7 @@ class Dataset:
             if name == key:
                 levels[rows] = row_names(rows, Column(values, (rows,), missing), what)
             else:
-                columns[name] = Column(values, (rows,), missing, category_order(value))
+                columns[name] = Column(values, (rows,), missing, category_order(value), is_truth(value))
         lengths = {len(c.values) for c in columns.values()} | {len(v) for v in levels.values()}
         if not lengths and left_out:
             raise DataError(next(iter(left_out.values())), code="odd-cell")
@@ -295,6 +306,10 @@ class Dataset:
             except UnusableColumn as error:
                 left_out[name] = error.message
                 continue
+            if values.ndim == 0 and values.dtype.kind == "U":
+                raise DataError(
+                    f"{what}: '{name}' is a single text; give a list, one value for each row", code="wrong-shape"
+                )
             if values.ndim == 0 or name in source.dims:
                 dims = tuple(source.dims.get(name, ()))
                 if len(dims) != values.ndim:
@@ -302,7 +317,7 @@ class Dataset:
                         f"{what}: '{name}' has {values.ndim} dimensions, data.dims names {len(dims)}",
                         code="bad-dimensions",
                     )
-                columns[name] = Column(values, dims, missing, category_order(value))
+                columns[name] = Column(values, dims, missing, category_order(value), is_truth(value))
             else:
                 pending[name] = (values, missing)
         check_indexes({name: raw[name] for name, (values, _) in pending.items() if values.ndim == 1}, what)
@@ -311,7 +326,8 @@ class Dataset:
         length = next(iter(declared)) if declared else lengths.most_common(1)[0][0] if lengths else None
         for name, (values, missing) in pending.items():
             fits = values.ndim == 1 and len(values) == length
-            columns[name] = Column(values, (source.rows,) if fits else None, missing, category_order(raw[name]))
+            along = (source.rows,) if fits else None
+            columns[name] = Column(values, along, missing, category_order(raw[name]), is_truth(raw[name]))
         # A column along the dimension of the same name holds the labels of that dimension.
         named = [name for name, column in columns.items() if column.dims == (name,)]
         levels = {name: row_names(name, columns.pop(name), what) for name in named}
@@ -347,7 +363,7 @@ def check_lengths(columns: Mapping[str, Column], what: str) -> None:
 
 
 def slip_of(name: str, column: Column) -> str | None:
-    """Why a text column cannot be used: nearly all of its cells are numbers, or it holds formatted numbers."""
+    """Why a text column cannot be used: most of its cells are numbers, or numbers with marks, or truth values too."""
     cells = column.values.ravel()
     if cells.size and cells[0].startswith(WORDS_APART):
         return None
@@ -375,6 +391,13 @@ def slip_of(name: str, column: Column) -> str | None:
             f"column '{name}', row {row + 1}: '{cells[row]}' is no number, and {share} of {total} cells are; correct"
             f' it, or say in the data section what it is: missing: ["{cells[row]}"] if the cell is missing, text:'
             f" [{name}] if the column holds names"
+        )
+    truths = np.array([word.casefold() in ("true", "false") for word in written], dtype=bool)
+    if share and truths.any() and np.all(truths | numbers):
+        row = int(np.flatnonzero(there)[np.flatnonzero(truths[inverse])[0]])
+        return (
+            f"column '{name}' mixes numbers and truth values (row {row + 1}: '{cells[row]}'); make them one or the"
+            f" other, or {names}"
         )
     for pattern, what, remedy in (
         (_MARKED, "a number with marks", "write it with a decimal point, and without thousands, percent and currency"),

@@ -112,4 +112,6 @@ def categories_as_words(values: Any) -> Any:
 
 
 def _nullable(series: Any) -> bool:
-    return not series.dtype.is_numeric() or series.null_count() > 0
+    """Whether cells are read one by one: they are not numbers, or some are empty, or NumPy has no such numbers."""
+    kind = series.dtype
+    return not kind.is_numeric() or kind.is_decimal() or "128" in str(kind) or series.null_count() > 0

@@ -341,6 +341,9 @@ def _read_parquet(path: Path) -> dict[str, Any]:
                 where=shown(path),
                 code="too-costly",
             )
+        doubled = [name for name, count in Counter(head.schema.to_arrow_schema().names).items() if count > 1]
+        if doubled:
+            raise DataError(f"the column '{doubled[0]}' is there twice", where=shown(path), code="duplicate")
         return _with_categories(parquet.read_table(path))
     except (OSError, ValueError) as error:
         raise DataError(

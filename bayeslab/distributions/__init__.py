@@ -13,6 +13,11 @@ and, if univariate, functions of arrays that broadcast (:class:`Maths`):
     log density of each number inside the support.
 ``slopes(x, *parameters) -> tuple``
     derivatives of the log density by x and by each parameter; None for integer arguments.
+``fused(x, *parameters) -> tuple``
+    log density of one number and its derivatives by x and by each parameter, in plain Python that numba compiles;
+    ``FORMS`` (optional) has variants by the link of a parameter (:class:`Form`), such as the log odds of a probability.
+``log_cumulative(x, *parameters)``, ``log_survival(x, *parameters) -> tuple`` (optional)
+    log P(X ≤ x) and log P(X > x) of one number with derivatives, for censored and truncated data.
 ``draw(rng, size, *parameters)``
     independent draws.
 ``moments(*parameters) -> (mean, variance)`` (optional)

@@ -6,10 +6,13 @@ kappa² = q / (1 - q). Kotz, Kozubowski, Podgórski (2001), The Laplace Distribu
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import SHARE, driven
+from bayeslab.distributions.toolbox.special import log
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(
@@ -55,6 +58,18 @@ def slopes(x: Array, kappa: Array, mu: Array, b: Array) -> Slopes:
     steep = np.where(late, -b * kappa, b / kappa)
     by_kappa = -(1 - kappa**-2) / (kappa + 1 / kappa) - b * np.where(late, z, z / kappa**2)
     return steep, by_kappa, -steep, 1 / b + np.where(late, -kappa * z, z / kappa)
+
+
+def fused(x: float, kappa: float, mu: float, b: float) -> Fused:
+    """Log density of one number, and its derivatives; at the peak those from above."""
+    if not (kappa > 0.0 and b > 0.0):
+        return -math.inf, 0.0, 0.0, 0.0, 0.0
+    inverse, z = 1.0 / kappa, x - mu
+    late = z >= 0.0
+    rate = kappa if late else -inverse
+    by_kappa = (inverse * inverse - 1.0) / (kappa + inverse) - b * z * (1.0 if late else inverse * inverse)
+    value = log(b) - log(kappa + inverse) - b * rate * z
+    return value, -b * rate, by_kappa, b * rate, 1.0 / b - rate * z
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], kappa: Array, mu: Array, b: Array) -> Array:

@@ -5,12 +5,15 @@ P(x) = p^x (1 - p)^(1 - x); ``logit_p`` is log(p / (1 - p)).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
 from bayeslab.distributions.toolbox.conjugate import Conjugate
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Form, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import driven
+from bayeslab.distributions.toolbox.special import log, log1p, sigmoid, softplus
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(
@@ -39,6 +42,26 @@ def log_density(x: Array, p: Array) -> Array:
 def slopes(x: Array, p: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     return None, x / p - (1 - x) / (1 - p)
+
+
+def fused(x: float, p: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if x == 1.0 and 0.0 < p <= 1.0:
+        return log(p), 0.0, 1.0 / p
+    if x == 0.0 and 0.0 <= p < 1.0:
+        return log1p(-p), 0.0, -1.0 / (1.0 - p)
+    return -math.inf, 0.0, 0.0
+
+
+def fused_logit(x: float, logit_p: float) -> Fused:
+    """The same, by the log odds."""
+    if not (x == 0.0 or x == 1.0):
+        return -math.inf, 0.0, 0.0
+    sign = 1.0 - 2.0 * x
+    return -softplus(sign * logit_p), 0.0, -sign * sigmoid(sign * logit_p)
+
+
+FORMS = {"logit": Form("p", "sigmoid", fused_logit)}
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], p: Array) -> Array:

@@ -5,11 +5,14 @@ P(x) = C(n, x) B(x + alpha, n - x + beta) / B(alpha, beta). Johnson, Kemp, Kotz 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import SHAPE, driven
+from bayeslab.distributions.toolbox.special import choose, gamma_ratio, whole
 
 DECLARATION = declared(
     "BetaBinomial",
@@ -39,6 +42,16 @@ def slopes(x: Array, alpha: Array, beta: Array, n: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     common = digamma(alpha + beta) - digamma(n + alpha + beta)
     return None, digamma(x + alpha) - digamma(alpha) + common, digamma(n - x + beta) - digamma(beta) + common, None
+
+
+def fused(x: float, alpha: float, beta: float, n: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (0.0 <= x <= n and alpha > 0.0 and beta > 0.0 and whole(x)):
+        return -math.inf, 0.0, 0.0, 0.0, 0.0
+    successes, by_alpha, _ = gamma_ratio(alpha, x)
+    failures, by_beta, _ = gamma_ratio(beta, n - x)
+    trials, by_both, _ = gamma_ratio(alpha + beta, n)
+    return choose(n, x) + successes + failures - trials, 0.0, by_alpha - by_both, by_beta - by_both, 0.0
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], alpha: Array, beta: Array, n: Array) -> Array:

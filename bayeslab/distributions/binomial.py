@@ -5,12 +5,16 @@ P(x) = C(n, x) p^x (1 - p)^(n - x). Johnson, Kemp, Kotz (2005), Univariate Discr
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import expit, gammaln, xlog1py, xlogy
 
 from bayeslab.distributions.toolbox.conjugate import Conjugate
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Form, Fused, Slopes, Values, declared
+from bayeslab.distributions.toolbox.incomplete import beta_tail
 from bayeslab.distributions.toolbox.response import driven
+from bayeslab.distributions.toolbox.special import choose, log, log1p, sigmoid, softplus, whole
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(
@@ -40,6 +44,51 @@ def log_density(x: Array, n: Array, p: Array) -> Array:
 def slopes(x: Array, n: Array, p: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     return None, None, x / p - (n - x) / (1 - p)
+
+
+def fused(x: float, n: float, p: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (0.0 <= x <= n and 0.0 <= p <= 1.0 and whole(x)):
+        return -math.inf, 0.0, 0.0, 0.0
+    if (p == 0.0 and x > 0.0) or (p == 1.0 and x < n):
+        return -math.inf, 0.0, 0.0, 0.0
+    value, slope = choose(n, x), 0.0
+    if x > 0.0:
+        value += x * log(p)
+        slope += x / p
+    if x < n:
+        value += (n - x) * log1p(-p)
+        slope -= (n - x) / (1.0 - p)
+    return value, 0.0, 0.0, slope
+
+
+def fused_logit(x: float, n: float, logit_p: float) -> Fused:
+    """The same, by the log odds."""
+    if not (0.0 <= x <= n and whole(x)):
+        return -math.inf, 0.0, 0.0, 0.0
+    value = choose(n, x) - x * softplus(-logit_p) - (n - x) * softplus(logit_p)
+    return value, 0.0, 0.0, x * sigmoid(-logit_p) - (n - x) * sigmoid(logit_p)
+
+
+FORMS = {"logit": Form("p", "sigmoid", fused_logit)}
+
+
+def log_cumulative(x: float, n: float, p: float) -> Fused:
+    """Log of P(X ≤ x), and its derivatives."""
+    if not 0.0 <= x < n:
+        return (0.0 if x >= n else -math.inf), 0.0, 0.0, 0.0
+    k = math.floor(x)
+    value, _, _, slope = beta_tail(n - k, k + 1.0, 1.0 - p, p)
+    return value, 0.0, 0.0, -slope
+
+
+def log_survival(x: float, n: float, p: float) -> Fused:
+    """Log of P(X > x), and its derivatives."""
+    if not 0.0 <= x < n:
+        return (-math.inf if x >= n else 0.0), 0.0, 0.0, 0.0
+    k = math.floor(x)
+    value, _, _, slope = beta_tail(k + 1.0, n - k, p, 1.0 - p)
+    return value, 0.0, 0.0, slope
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], n: Array, p: Array) -> Array:

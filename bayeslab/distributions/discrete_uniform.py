@@ -5,9 +5,12 @@ P(x) = 1 / (upper - lower + 1).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
+from bayeslab.distributions.toolbox.special import log, whole
 
 DECLARATION = declared(
     "DiscreteUniform", "lower upper", values="[lower, upper]", increasing="lower upper", discrete=True, finite=True
@@ -27,6 +30,27 @@ def log_density(x: Array, lower: Array, upper: Array) -> Array:
 def slopes(x: Array, lower: Array, upper: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     return None, None, None
+
+
+def fused(x: float, lower: float, upper: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (lower <= x <= upper and whole(x)):
+        return -math.inf, 0.0, 0.0, 0.0
+    return -log(upper - lower + 1.0), 0.0, 0.0, 0.0
+
+
+def log_cumulative(x: float, lower: float, upper: float) -> Fused:
+    """Log of P(X ≤ x), and its derivatives."""
+    if not lower <= x < upper:
+        return (0.0 if x >= upper else -math.inf), 0.0, 0.0, 0.0
+    return log((math.floor(x) - lower + 1.0) / (upper - lower + 1.0)), 0.0, 0.0, 0.0
+
+
+def log_survival(x: float, lower: float, upper: float) -> Fused:
+    """Log of P(X > x), and its derivatives."""
+    if not lower <= x < upper:
+        return (-math.inf if x >= upper else 0.0), 0.0, 0.0, 0.0
+    return log((upper - math.floor(x)) / (upper - lower + 1.0)), 0.0, 0.0, 0.0
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], lower: Array, upper: Array) -> Array:

@@ -5,11 +5,14 @@ P(x) = q^(x^beta) - q^((x + 1)^beta). Nakagawa, Osaki (1975), IEEE Transactions 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import xlogy
 
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import SHAPE, driven
+from bayeslab.distributions.toolbox.special import complement, exp, expm1, log, log1mexp, log1p, power, whole
 
 DECLARATION = declared(
     "DiscreteWeibull",
@@ -40,6 +43,40 @@ def slopes(x: Array, q: Array, beta: Array) -> Slopes:
     by_log_q = (low - high * ratio) / (1 - ratio)
     by_beta = log_q * (xlogy(low, x) - high * np.log(x + 1) * ratio) / (1 - ratio)
     return None, by_log_q / q, by_beta
+
+
+def fused(x: float, q: float, beta: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (x >= 0.0 and 0.0 < q < 1.0 and beta > 0.0 and whole(x)):
+        return -math.inf, 0.0, 0.0, 0.0
+    log_q, low, high = log(q), power(x, beta), power(x + 1.0, beta)
+    if low == math.inf:
+        return -math.inf, 0.0, 0.0, 0.0
+    gap = low * expm1(beta * log1p(1.0 / x)) if x > 0.0 else 1.0
+    ratio, rest = exp(gap * log_q), -expm1(gap * log_q)
+    by_low, by_high = low, 0.0
+    if ratio > 0.0:
+        by_low -= high * ratio
+        by_high = high * log(x + 1.0) * ratio
+    growth = low * log(x) if x > 0.0 else 0.0
+    value = low * log_q + log1mexp(gap * log_q)
+    return value, 0.0, by_low / (rest * q), log_q * (growth - by_high) / rest
+
+
+def log_cumulative(x: float, q: float, beta: float) -> Fused:
+    """Log of P(X ≤ x), and its derivatives."""
+    above, _, by_q, by_beta = log_survival(x, q, beta)
+    value, factor = complement(above)
+    return value, 0.0, factor * by_q, factor * by_beta
+
+
+def log_survival(x: float, q: float, beta: float) -> Fused:
+    """Log of P(X > x), and its derivatives."""
+    if not 0.0 <= x < math.inf:
+        return (-math.inf if x > 0.0 else 0.0), 0.0, 0.0, 0.0
+    after = math.floor(x) + 1.0
+    age, log_q = power(after, beta), log(q)
+    return age * log_q, 0.0, age / q, age * log_q * log(after)
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], q: Array, beta: Array) -> Array:

@@ -5,11 +5,14 @@ Density lam exp(-lam x) for x ≥ 0; ``scale`` is 1 / lam. Johnson, Kotz, Balakr
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from bayeslab.distributions.toolbox.conjugate import Conjugate
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import driven
+from bayeslab.distributions.toolbox.special import complement, log
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(
@@ -37,6 +40,28 @@ def log_density(x: Array, lam: Array) -> Array:
 def slopes(x: Array, lam: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     return -lam + 0.0 * x, 1 / lam - x
+
+
+def fused(x: float, lam: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (lam > 0.0 and x >= 0.0):
+        return -math.inf, 0.0, 0.0
+    return log(lam) - lam * x, -lam, 1.0 / lam - x
+
+
+def log_cumulative(x: float, lam: float) -> Fused:
+    """Log of P(X ≤ x), and its derivatives."""
+    if not 0.0 < x < math.inf:
+        return (0.0 if x > 0.0 else -math.inf), 0.0, 0.0
+    value, factor = complement(-lam * x)
+    return value, -lam * factor, -x * factor
+
+
+def log_survival(x: float, lam: float) -> Fused:
+    """Log of P(X > x), and its derivatives."""
+    if not 0.0 < x < math.inf:
+        return (-math.inf if x > 0.0 else 0.0), 0.0, 0.0
+    return -lam * x, -lam, -x
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], lam: Array) -> Array:

@@ -6,12 +6,16 @@ sigma = √alpha / beta. Johnson, Kotz, Balakrishnan (1994), chapter 17.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import digamma, gammaln, xlogy
 
 from bayeslab.distributions.toolbox.conjugate import Conjugate
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
+from bayeslab.distributions.toolbox.incomplete import gamma_tail
 from bayeslab.distributions.toolbox.response import SHAPE, driven
+from bayeslab.distributions.toolbox.special import gamma_pair, log
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(
@@ -43,6 +47,30 @@ def log_density(x: Array, alpha: Array, beta: Array) -> Array:
 def slopes(x: Array, alpha: Array, beta: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     return (alpha - 1) / x - beta, np.log(beta) - digamma(alpha) + np.log(x), alpha / beta - x
+
+
+def fused(x: float, alpha: float, beta: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (alpha > 0.0 and beta > 0.0 and x >= 0.0) or (x == 0.0 and alpha != 1.0):
+        return -math.inf, 0.0, 0.0, 0.0
+    if x == 0.0:
+        return log(beta), -beta, -math.inf, 1.0 / beta
+    log_gamma, digamma = gamma_pair(alpha)
+    log_x, log_beta = log(x), log(beta)
+    value = alpha * log_beta - log_gamma + (alpha - 1.0) * log_x - beta * x
+    return value, (alpha - 1.0) / x - beta, log_beta - digamma + log_x, alpha / beta - x
+
+
+def log_cumulative(x: float, alpha: float, beta: float) -> Fused:
+    """Log of P(X ≤ x), and its derivatives."""
+    value, by_alpha, slope = gamma_tail(alpha, beta * x, False)
+    return value, slope * beta, by_alpha, (slope * x if slope > 0.0 else 0.0)
+
+
+def log_survival(x: float, alpha: float, beta: float) -> Fused:
+    """Log of P(X > x), and its derivatives."""
+    value, by_alpha, slope = gamma_tail(alpha, beta * x, True)
+    return value, slope * beta, by_alpha, (slope * x if slope < 0.0 else 0.0)
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], alpha: Array, beta: Array) -> Array:

@@ -5,12 +5,15 @@ P(x) = p (1 - p)^(x - 1) for x = 1, 2, .... Johnson, Kemp, Kotz (2005), section 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import xlog1py
 
 from bayeslab.distributions.toolbox.conjugate import Conjugate
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Form, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import driven
+from bayeslab.distributions.toolbox.special import complement, log, log1p, sigmoid, softplus, whole
 
 DECLARATION = declared(
     "Geometric",
@@ -35,6 +38,41 @@ def log_density(x: Array, p: Array) -> Array:
 def slopes(x: Array, p: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     return None, 1 / p - (x - 1) / (1 - p)
+
+
+def fused(x: float, p: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (x >= 1.0 and 0.0 < p <= 1.0 and whole(x)) or (p == 1.0 and x > 1.0):
+        return -math.inf, 0.0, 0.0
+    if x == 1.0:
+        return log(p), 0.0, 1.0 / p
+    return log(p) + (x - 1.0) * log1p(-p), 0.0, 1.0 / p - (x - 1.0) / (1.0 - p)
+
+
+def fused_logit(x: float, logit_p: float) -> Fused:
+    """The same, by the log odds."""
+    if not (x >= 1.0 and whole(x)):
+        return -math.inf, 0.0, 0.0
+    value = -softplus(-logit_p) - (x - 1.0) * softplus(logit_p)
+    return value, 0.0, sigmoid(-logit_p) - (x - 1.0) * sigmoid(logit_p)
+
+
+FORMS = {"logit": Form("p", "sigmoid", fused_logit)}
+
+
+def log_cumulative(x: float, p: float) -> Fused:
+    """Log of P(X ≤ x), and its derivatives."""
+    above, _, by_p = log_survival(x, p)
+    value, factor = complement(above)
+    return value, 0.0, factor * by_p
+
+
+def log_survival(x: float, p: float) -> Fused:
+    """Log of P(X > x), and its derivatives."""
+    if not 1.0 <= x < math.inf or p == 1.0:
+        return (-math.inf if x >= 1.0 else 0.0), 0.0, 0.0
+    k = math.floor(x)
+    return k * log1p(-p), 0.0, -k / (1.0 - p)
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], p: Array) -> Array:

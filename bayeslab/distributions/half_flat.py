@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+import math
+
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 
 DECLARATION = declared("HalfFlat", "", values="[0, inf)", proper=False)
 
@@ -20,3 +22,8 @@ def log_density(x: Array) -> Array:
 def slopes(x: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     return (0.0 * x,)
+
+
+def fused(x: float) -> Fused:
+    """Log density of one number, and its derivative."""
+    return (0.0 if x >= 0.0 else -math.inf), 0.0

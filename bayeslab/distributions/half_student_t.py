@@ -5,13 +5,16 @@ Twice the density of Student's t with mu = 0, for x ≥ 0. Gelman (2006), Bayesi
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import digamma
 
-from bayeslab.constants import LOG_2
+from bayeslab.constants import LOG_2, LOG_PI
 from bayeslab.digits import log_rising
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.response import DEGREES, driven
+from bayeslab.distributions.toolbox.special import gamma_ratio, log, log1p
 
 DECLARATION = declared(
     "HalfStudentT",
@@ -39,6 +42,21 @@ def slopes(x: Array, nu: Array, sigma: Array) -> Slopes:
     pull = (nu + 1) * z / (nu + z**2)
     by_nu = 0.5 * (digamma((nu + 1) / 2) - digamma(nu / 2) - 1 / nu - np.log1p(z**2 / nu) + pull * z / nu)
     return -pull / sigma, by_nu, (pull * z - 1) / sigma
+
+
+def fused(x: float, nu: float, sigma: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (nu > 0.0 and sigma > 0.0 and x >= 0.0):
+        return -math.inf, 0.0, 0.0, 0.0
+    ratio, digammas, _ = gamma_ratio(0.5 * nu, 0.5)
+    rate, share = 1.0 / sigma, 1.0 / nu
+    z = x * rate
+    u = z * z * share
+    decay = log1p(u)
+    pull = (nu + 1.0) * share * z / (1.0 + u)
+    by_nu = 0.5 * (digammas - share - decay + pull * z * share)
+    value = LOG_2 + ratio - 0.5 * (log(nu) + LOG_PI) - log(sigma) - 0.5 * (nu + 1.0) * decay
+    return value, -pull * rate, by_nu, (pull * z - 1.0) * rate
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], nu: Array, sigma: Array) -> Array:

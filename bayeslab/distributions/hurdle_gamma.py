@@ -5,12 +5,16 @@ Mullahy (1986), Journal of Econometrics 33, 341-365.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from bayeslab.distributions import gamma
+from bayeslab.distributions.gamma import fused as fused_gamma
 from bayeslab.distributions.toolbox import zeros
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import SHAPE, SHARE, driven
+from bayeslab.distributions.toolbox.zeros import fused_share
 
 DECLARATION = declared(
     "HurdleGamma",
@@ -52,6 +56,22 @@ def slopes(x: Array, psi: Array, alpha: Array, beta: Array) -> Slopes:
     return zeros.positive_hurdle_slopes(gamma, x, psi, (alpha, beta))
 
 
+def fused(x: float, psi: float, alpha: float, beta: float) -> Fused:
+    """Log density of one number, and its derivatives; at 0 that by x is 0."""
+    if not (alpha > 0.0 and beta > 0.0 and x >= 0.0):
+        return -math.inf, 0.0, 0.0, 0.0, 0.0
+    share, by_psi = fused_share(x, psi)
+    if x == 0.0 or share == -math.inf:
+        return share, 0.0, by_psi, 0.0, 0.0
+    value, by_x, by_alpha, by_beta = fused_gamma(x, alpha, beta)
+    return share + value, by_x, by_psi, by_alpha, by_beta
+
+
 def draw(rng: np.random.Generator, size: tuple[int, ...], psi: Array, alpha: Array, beta: Array) -> Array:
     """Independent draws."""
     return zeros.draw_positive_hurdle(gamma, rng, size, psi, (alpha, beta))
+
+
+def moments(psi: Array, alpha: Array, beta: Array) -> Values:
+    """Mean and variance."""
+    return zeros.inflated_moments(gamma, psi, (alpha, beta))

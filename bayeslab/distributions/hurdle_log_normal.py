@@ -5,12 +5,16 @@ Cragg (1971), Econometrica 39, 829-844.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from bayeslab.distributions import log_normal
+from bayeslab.distributions.log_normal import fused as fused_log_normal
 from bayeslab.distributions.toolbox import zeros
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import SHARE, UNIT, driven
+from bayeslab.distributions.toolbox.zeros import fused_share
 
 DECLARATION = declared(
     "HurdleLogNormal",
@@ -46,6 +50,22 @@ def slopes(x: Array, psi: Array, mu: Array, sigma: Array) -> Slopes:
     return zeros.positive_hurdle_slopes(log_normal, x, psi, (mu, sigma))
 
 
+def fused(x: float, psi: float, mu: float, sigma: float) -> Fused:
+    """Log density of one number, and its derivatives; at 0 that by x is 0."""
+    if not (sigma > 0.0 and x >= 0.0):
+        return -math.inf, 0.0, 0.0, 0.0, 0.0
+    share, by_psi = fused_share(x, psi)
+    if x == 0.0 or share == -math.inf:
+        return share, 0.0, by_psi, 0.0, 0.0
+    value, by_x, by_mu, by_sigma = fused_log_normal(x, mu, sigma)
+    return share + value, by_x, by_psi, by_mu, by_sigma
+
+
 def draw(rng: np.random.Generator, size: tuple[int, ...], psi: Array, mu: Array, sigma: Array) -> Array:
     """Independent draws."""
     return zeros.draw_positive_hurdle(log_normal, rng, size, psi, (mu, sigma))
+
+
+def moments(psi: Array, mu: Array, sigma: Array) -> Values:
+    """Mean and variance."""
+    return zeros.inflated_moments(log_normal, psi, (mu, sigma))

@@ -5,10 +5,13 @@ P(x) = C(k, x) C(N - k, n - x) / C(N, n). Johnson, Kemp, Kotz (2005), chapter 6.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import gammaln
 
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
+from bayeslab.distributions.toolbox.special import choose, whole
 
 DECLARATION = declared(
     "HyperGeometric", "N k n", values="[0, n]", discrete=True, N="[0, inf)", k="[0, inf)", n="[0, inf)"
@@ -32,6 +35,13 @@ def log_density(x: Array, N: Array, k: Array, n: Array) -> Array:
 def slopes(x: Array, N: Array, k: Array, n: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     return None, None, None, None
+
+
+def fused(x: float, N: float, k: float, n: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (0.0 <= x <= n and x <= k <= N and n - x <= N - k and n <= N and whole(x)):
+        return -math.inf, 0.0, 0.0, 0.0, 0.0
+    return choose(k, x) + choose(N - k, n - x) - choose(N, n), 0.0, 0.0, 0.0, 0.0
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], N: Array, k: Array, n: Array) -> Array:

@@ -5,12 +5,16 @@ Density beta^alpha x^(-alpha - 1) exp(-beta / x) / Γ(alpha) for x > 0. Johnson,
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import digamma, gammaln
 
 from bayeslab.distributions.toolbox.conjugate import Conjugate
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
+from bayeslab.distributions.toolbox.incomplete import gamma_tail
 from bayeslab.distributions.toolbox.response import UNIT, driven
+from bayeslab.distributions.toolbox.special import gamma_pair, log
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(
@@ -41,6 +45,33 @@ def log_density(x: Array, alpha: Array, beta: Array) -> Array:
 def slopes(x: Array, alpha: Array, beta: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     return -(alpha + 1) / x + beta / x**2, np.log(beta) - digamma(alpha) - np.log(x), alpha / beta - 1 / x
+
+
+def fused(x: float, alpha: float, beta: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (alpha > 0.0 and beta > 0.0 and x > 0.0):
+        return -math.inf, 0.0, 0.0, 0.0
+    log_gamma, digamma = gamma_pair(alpha)
+    log_x, log_beta, inverse = log(x), log(beta), 1.0 / x
+    value = alpha * log_beta - log_gamma - (alpha + 1.0) * log_x - beta * inverse
+    by_x = (beta * inverse - (alpha + 1.0)) * inverse
+    return value, by_x, log_beta - digamma - log_x, alpha / beta - inverse
+
+
+def log_cumulative(x: float, alpha: float, beta: float) -> Fused:
+    """Log of P(X ≤ x), and its derivatives."""
+    if not 0.0 < x < math.inf:
+        return (0.0 if x > 0.0 else -math.inf), 0.0, 0.0, 0.0
+    value, by_alpha, slope = gamma_tail(alpha, beta / x, True)
+    return value, -slope * beta / (x * x), by_alpha, slope / x
+
+
+def log_survival(x: float, alpha: float, beta: float) -> Fused:
+    """Log of P(X > x), and its derivatives."""
+    if not 0.0 < x < math.inf:
+        return (-math.inf if x > 0.0 else 0.0), 0.0, 0.0, 0.0
+    value, by_alpha, slope = gamma_tail(alpha, beta / x, False)
+    return value, -slope * beta / (x * x), by_alpha, slope / x
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], alpha: Array, beta: Array) -> Array:

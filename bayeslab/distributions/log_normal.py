@@ -6,11 +6,14 @@ chapter 14.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from bayeslab.constants import HALF_LOG_2PI
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.response import UNIT, driven
+from bayeslab.distributions.toolbox.special import log, normal_tail
 
 DECLARATION = declared(
     "LogNormal",
@@ -36,6 +39,34 @@ def slopes(x: Array, mu: Array, sigma: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     z = (np.log(x) - mu) / sigma
     return -(1 + z / sigma) / x, z / sigma, (z**2 - 1) / sigma
+
+
+def fused(x: float, mu: float, sigma: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (sigma > 0.0 and x > 0.0):
+        return -math.inf, 0.0, 0.0, 0.0
+    rate, log_x = 1.0 / sigma, log(x)
+    z = (log_x - mu) * rate
+    pull = z * rate
+    return -0.5 * z * z - log(sigma) - HALF_LOG_2PI - log_x, -(1.0 + pull) / x, pull, (z * z - 1.0) * rate
+
+
+def log_cumulative(x: float, mu: float, sigma: float) -> Fused:
+    """Log of P(X ≤ x), and its derivatives."""
+    if not 0.0 < x < math.inf:
+        return (0.0 if x > 0.0 else -math.inf), 0.0, 0.0, 0.0
+    z = (log(x) - mu) / sigma
+    value, slope = normal_tail(z)
+    return value, slope / (sigma * x), -slope / sigma, -slope * z / sigma
+
+
+def log_survival(x: float, mu: float, sigma: float) -> Fused:
+    """Log of P(X > x), and its derivatives."""
+    if not 0.0 < x < math.inf:
+        return (-math.inf if x > 0.0 else 0.0), 0.0, 0.0, 0.0
+    z = (log(x) - mu) / sigma
+    value, slope = normal_tail(-z)
+    return value, -slope / (sigma * x), slope / sigma, slope * z / sigma
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, sigma: Array) -> Array:

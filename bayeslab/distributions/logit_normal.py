@@ -6,14 +6,16 @@ With z = (log(x / (1 - x)) - mu) / sigma, density exp(-z² / 2) / (x (1 - x) sig
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from bayeslab.constants import HALF_LOG_2PI
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.response import UNIT, driven
+from bayeslab.distributions.toolbox.special import log, log1p
 
 DECLARATION = declared(
     "LogitNormal",
@@ -39,6 +41,17 @@ def slopes(x: Array, mu: Array, sigma: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     z = (np.log(x) - np.log1p(-x) - mu) / sigma
     return 1 / (1 - x) - 1 / x - z / (sigma * x * (1 - x)), z / sigma, (z**2 - 1) / sigma
+
+
+def fused(x: float, mu: float, sigma: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (0.0 < x < 1.0 and sigma > 0.0):
+        return -math.inf, 0.0, 0.0, 0.0
+    rate, log_x, log_rest = 1.0 / sigma, log(x), log1p(-x)
+    z = (log_x - log_rest - mu) * rate
+    pull = z * rate
+    value = -0.5 * z * z - log(sigma) - HALF_LOG_2PI - log_x - log_rest
+    return value, (2.0 * x - 1.0 - pull) / (x * (1.0 - x)), pull, (z * z - 1.0) * rate
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, sigma: Array) -> Array:

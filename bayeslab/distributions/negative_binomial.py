@@ -6,13 +6,17 @@ alpha / (mu + alpha). Johnson, Kemp, Kotz (2005), chapter 5.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import digamma, gammaln, xlogy
 
 from bayeslab.digits import log_rising
 from bayeslab.distributions.toolbox.conjugate import Conjugate
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Form, Fused, Slopes, Values, declared
+from bayeslab.distributions.toolbox.incomplete import beta_tail
 from bayeslab.distributions.toolbox.response import SHAPE, driven
+from bayeslab.distributions.toolbox.special import gamma_ratio, log, log1p, log_gamma, sigmoid, softplus, whole
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(
@@ -51,6 +55,55 @@ def slopes(x: Array, mu: Array, alpha: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     excess = (x - mu) / (mu + alpha)
     return None, alpha * excess / mu, digamma(x + alpha) - digamma(alpha) - np.log1p(mu / alpha) - excess
+
+
+def fused(x: float, mu: float, alpha: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (x >= 0.0 and mu >= 0.0 and alpha > 0.0 and whole(x)) or (mu == 0.0 and x > 0.0):
+        return -math.inf, 0.0, 0.0, 0.0
+    decay = log1p(mu / alpha)
+    if x == 0.0:
+        share = 1.0 / (mu + alpha)
+        return -alpha * decay, 0.0, -alpha * share, mu * share - decay
+    rising, digammas, _ = gamma_ratio(alpha, x)
+    excess = (x - mu) / (mu + alpha)
+    value = rising - log_gamma(x + 1.0) - x * log1p(alpha / mu) - alpha * decay
+    return value, 0.0, alpha * excess / mu, digammas - decay - excess
+
+
+def fused_log(x: float, log_mu: float, alpha: float) -> Fused:
+    """The same, by the logarithm of the mean."""
+    if not (x >= 0.0 and alpha > 0.0 and whole(x)):
+        return -math.inf, 0.0, 0.0, 0.0
+    odds = log_mu - log(alpha)
+    decay, p = softplus(odds), sigmoid(odds)
+    rising, digammas, _ = gamma_ratio(alpha, x)
+    value = rising - log_gamma(x + 1.0) - x * softplus(-odds) - alpha * decay
+    by_log_mu = x * sigmoid(-odds) - alpha * p
+    return value, 0.0, by_log_mu, digammas - decay - by_log_mu / alpha
+
+
+FORMS = {"log": Form("mu", "exp", fused_log)}
+
+
+def log_cumulative(x: float, mu: float, alpha: float) -> Fused:
+    """Log of P(X ≤ x), and its derivatives."""
+    if not 0.0 <= x < math.inf:
+        return (0.0 if x > 0.0 else -math.inf), 0.0, 0.0, 0.0
+    size = mu + alpha
+    value, by_alpha, _, slope = beta_tail(alpha, math.floor(x) + 1.0, alpha / size, mu / size)
+    slope /= size * size
+    return value, 0.0, -slope * alpha, by_alpha + slope * mu
+
+
+def log_survival(x: float, mu: float, alpha: float) -> Fused:
+    """Log of P(X > x), and its derivatives."""
+    if not 0.0 <= x < math.inf:
+        return (-math.inf if x > 0.0 else 0.0), 0.0, 0.0, 0.0
+    size = mu + alpha
+    value, _, by_alpha, slope = beta_tail(math.floor(x) + 1.0, alpha, mu / size, alpha / size)
+    slope /= size * size
+    return value, 0.0, slope * alpha, by_alpha - slope * mu
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, alpha: Array) -> Array:

@@ -5,11 +5,14 @@ Density alpha m^alpha / x^(alpha + 1) for x ≥ m. Johnson, Kotz, Balakrishnan (
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from bayeslab.distributions.toolbox.conjugate import Conjugate
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import driven
+from bayeslab.distributions.toolbox.special import complement, log
 
 DECLARATION = declared(
     "Pareto", "alpha m", "alpha m", "[m, inf)", response=driven("shape", "positive", "Pareto({mu})", needed="m")
@@ -29,6 +32,29 @@ def log_density(x: Array, alpha: Array, m: Array) -> Array:
 def slopes(x: Array, alpha: Array, m: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     return -(alpha + 1) / x, 1 / alpha + np.log(m / x), alpha / m + 0.0 * x
+
+
+def fused(x: float, alpha: float, m: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (alpha > 0.0 and m > 0.0 and x >= m):
+        return -math.inf, 0.0, 0.0, 0.0
+    log_ratio = log(m / x)
+    return log(alpha / x) + alpha * log_ratio, -(alpha + 1.0) / x, 1.0 / alpha + log_ratio, alpha / m
+
+
+def log_cumulative(x: float, alpha: float, m: float) -> Fused:
+    """Log of P(X ≤ x), and its derivatives."""
+    above, by_x, by_alpha, by_m = log_survival(x, alpha, m)
+    value, factor = complement(above)
+    return value, factor * by_x, factor * by_alpha, factor * by_m
+
+
+def log_survival(x: float, alpha: float, m: float) -> Fused:
+    """Log of P(X > x), and its derivatives."""
+    if not m < x < math.inf:
+        return (-math.inf if x > m else 0.0), 0.0, 0.0, 0.0
+    ratio = log(m / x)
+    return alpha * ratio, -alpha / x, ratio, alpha / m
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], alpha: Array, m: Array) -> Array:

@@ -6,11 +6,14 @@ System Technical Journal 24, 46-156.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import i0e, i1e
 
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import UNIT, driven
+from bayeslab.distributions.toolbox.special import bessel_ratio, log
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(
@@ -46,6 +49,18 @@ def slopes(x: Array, nu: Array, sigma: Array) -> Slopes:
     ratio = i1e(z * shift) / i0e(z * shift)
     by_z, by_shift = 1 / z - z + ratio * shift, ratio * z - shift
     return by_z / sigma, by_shift / sigma, -(1 + z * by_z + shift * by_shift) / sigma
+
+
+def fused(x: float, nu: float, sigma: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (x > 0.0 and nu >= 0.0 and sigma > 0.0):
+        return -math.inf, 0.0, 0.0, 0.0
+    rate = 1.0 / sigma
+    z, shift = x * rate, nu * rate
+    bessel, gap = bessel_ratio(z * shift)
+    by_z, by_shift = 1.0 / z - (z - shift) - gap * shift, z - shift - gap * z
+    value = log(z * rate) - 0.5 * (z - shift) * (z - shift) + bessel
+    return value, by_z * rate, by_shift * rate, -(1.0 + z * by_z + shift * by_shift) * rate
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], nu: Array, sigma: Array) -> Array:

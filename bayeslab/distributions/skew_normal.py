@@ -6,12 +6,15 @@ With z = (x - mu) / sigma, density 2 φ(z) Φ(alpha z) / sigma. Azzalini (1985),
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import log_ndtr
 
 from bayeslab.constants import HALF_LOG_2PI, LOG_2
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.response import UNIT, driven
+from bayeslab.distributions.toolbox.special import log, normal_tail
 
 DECLARATION = declared(
     "SkewNormal",
@@ -46,6 +49,18 @@ def slopes(x: Array, alpha: Array, mu: Array, sigma: Array) -> Slopes:
     hazard = np.exp(-0.5 * (alpha * z) ** 2 - HALF_LOG_2PI - log_ndtr(alpha * z))
     pull = z - alpha * hazard
     return -pull / sigma, z * hazard, pull / sigma, (z * pull - 1) / sigma
+
+
+def fused(x: float, alpha: float, mu: float, sigma: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not sigma > 0.0:
+        return -math.inf, 0.0, 0.0, 0.0, 0.0
+    rate = 1.0 / sigma
+    z = (x - mu) * rate
+    tail, hazard = normal_tail(alpha * z)
+    pull = z - alpha * hazard
+    value = LOG_2 - HALF_LOG_2PI - log(sigma) - 0.5 * z * z + tail
+    return value, -pull * rate, z * hazard, pull * rate, (z * pull - 1.0) * rate
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], alpha: Array, mu: Array, sigma: Array) -> Array:

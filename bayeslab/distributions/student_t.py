@@ -6,12 +6,17 @@ With z = (x - mu) / sigma, density Γ((nu + 1)/2) / (Γ(nu/2) √(π nu) sigma) 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import digamma
 
+from bayeslab.constants import LOG_2, LOG_PI
 from bayeslab.digits import log_rising
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.incomplete import beta_tail
 from bayeslab.distributions.toolbox.response import DEGREES, UNIT, driven
+from bayeslab.distributions.toolbox.special import complement, exp, gamma_ratio, log, log1p
 
 DECLARATION = declared(
     "StudentT",
@@ -39,6 +44,48 @@ def slopes(x: Array, nu: Array, mu: Array, sigma: Array) -> Slopes:
     pull = (nu + 1) * z / (nu + z**2)
     by_nu = 0.5 * (digamma((nu + 1) / 2) - digamma(nu / 2) - 1 / nu - np.log1p(z**2 / nu) + pull * z / nu)
     return -pull / sigma, by_nu, pull / sigma, (pull * z - 1) / sigma
+
+
+def fused(x: float, nu: float, mu: float, sigma: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (nu > 0.0 and sigma > 0.0):
+        return -math.inf, 0.0, 0.0, 0.0, 0.0
+    ratio, digammas, _ = gamma_ratio(0.5 * nu, 0.5)
+    rate, share = 1.0 / sigma, 1.0 / nu
+    z = (x - mu) * rate
+    u = z * z * share
+    decay = log1p(u)
+    pull = (nu + 1.0) * share * z / (1.0 + u)
+    by_nu = 0.5 * (digammas - share - decay + pull * z * share)
+    value = ratio - 0.5 * (log(nu) + LOG_PI) - log(sigma) - 0.5 * (nu + 1.0) * decay
+    return value, -pull * rate, by_nu, pull * rate, (pull * z - 1.0) * rate
+
+
+def log_cumulative(x: float, nu: float, mu: float, sigma: float) -> Fused:
+    """Log of P(X ≤ x), and its derivatives."""
+    value, slope, by_nu, z = _tail((x - mu) / sigma, nu)
+    return value, slope / sigma, by_nu, -slope / sigma, -slope * z / sigma
+
+
+def log_survival(x: float, nu: float, mu: float, sigma: float) -> Fused:
+    """Log of P(X > x), and its derivatives."""
+    value, slope, by_nu, z = _tail((mu - x) / sigma, nu)
+    return value, -slope / sigma, by_nu, slope / sigma, -slope * z / sigma
+
+
+def _tail(z: float, nu: float) -> tuple[float, float, float, float]:
+    """Log of the cumulative probability at mu = 0, sigma = 1, its derivatives by z and nu, and z."""
+    if not abs(z) < math.inf:
+        return (0.0 if z > 0.0 else -math.inf), 0.0, 0.0, 0.0
+    square = z * z
+    size = nu + square
+    outer, by_shape, _, by_outer = beta_tail(0.5 * nu, 0.5, nu / size, square / size)
+    by_nu = 0.5 * by_shape + by_outer * square / (size * size)
+    value = outer - LOG_2
+    if z > 0.0:
+        value, factor = complement(value)
+        by_nu *= factor
+    return value, exp(fused(z, nu, 0.0, 1.0)[0] - value), by_nu, z
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], nu: Array, mu: Array, sigma: Array) -> Array:

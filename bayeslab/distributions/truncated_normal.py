@@ -6,12 +6,15 @@ section 13.10.1.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from bayeslab.constants import HALF_LOG_2PI
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared, deviation
+from bayeslab.constants import HALF_LOG_2PI, ROOT_2_OVER_PI, ROOT_HALF
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.response import UNIT, driven
+from bayeslab.distributions.toolbox.special import erfcx, exp, log, log1p, normal_tail
 
 DECLARATION = declared(
     "TruncatedNormal",
@@ -50,6 +53,42 @@ def slopes(x: Array, mu: Array, sigma: Array, lower: Array, upper: Array) -> Slo
     at_a, at_b = _heights(a, b)
     by_sigma = z**2 - 1 + _times(b, at_b) - _times(a, at_a)
     return -z / sigma, (z + at_b - at_a) / sigma, by_sigma / sigma, at_a / sigma, -at_b / sigma
+
+
+def fused(x: float, mu: float, sigma: float, lower: float, upper: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (sigma > 0.0 and lower <= x <= upper and lower < upper):
+        return -math.inf, 0.0, 0.0, 0.0, 0.0, 0.0
+    rate = 1.0 / sigma
+    z, first, last = (x - mu) * rate, (lower - mu) * rate, (upper - mu) * rate
+    # All in the left tail, or around 0: a < b.
+    turned = first > 0.0
+    a, b, at = (-last if turned else first), (-first if turned else last), (-z if turned else z)
+    inner, outer, share = 0.0, 0.0, 0.0
+    if b < 0.0:
+        scaled = erfcx(-b * ROOT_HALF)
+        inner = ROOT_2_OVER_PI / scaled
+        # Squares of large numbers that cancel are left out.
+        peak = 0.5 * (b - at) * (b + at) - log(0.5 * scaled)
+        if a > -math.inf:
+            fall = exp(0.5 * (b - a) * (b + a))
+            share, outer = erfcx(-a * ROOT_HALF) / scaled * fall, inner * fall
+    else:
+        mass, inner = normal_tail(b)
+        peak = -0.5 * at * at - mass
+        if a > -math.inf:
+            share = exp(normal_tail(a)[0] - mass)
+            outer = exp(-0.5 * a * a - HALF_LOG_2PI - mass)
+    kept = 1.0 / (1.0 - share)
+    inner, outer = inner * kept, outer * kept
+    value = peak - HALF_LOG_2PI - log(sigma) - log1p(-share)
+    at_first, at_last = inner if turned else outer, outer if turned else inner
+    spread = z * z - 1.0
+    if last < math.inf:
+        spread += last * at_last
+    if first > -math.inf:
+        spread -= first * at_first
+    return value, -z * rate, (z + at_last - at_first) * rate, spread * rate, at_first * rate, -at_last * rate
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, sigma: Array, lower: Array, upper: Array) -> Array:

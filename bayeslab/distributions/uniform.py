@@ -5,9 +5,12 @@ Density 1 / (upper - lower). Johnson, Kotz, Balakrishnan (1995), chapter 26.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
+from bayeslab.distributions.toolbox.special import log
 
 DECLARATION = declared(
     "Uniform",
@@ -33,6 +36,30 @@ def slopes(x: Array, lower: Array, upper: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     height = 1 / (upper - lower) + 0.0 * x
     return 0.0 * x, height, -height
+
+
+def fused(x: float, lower: float, upper: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (lower < upper and lower <= x <= upper):
+        return -math.inf, 0.0, 0.0, 0.0
+    width = upper - lower
+    return -log(width), 0.0, 1.0 / width, -1.0 / width
+
+
+def log_cumulative(x: float, lower: float, upper: float) -> Fused:
+    """Log of P(X ≤ x), and its derivatives."""
+    if not lower < x < upper:
+        return (0.0 if x >= upper else -math.inf), 0.0, 0.0, 0.0
+    rise, width = 1.0 / (x - lower), 1.0 / (upper - lower)
+    return log((x - lower) * width), rise, width - rise, -width
+
+
+def log_survival(x: float, lower: float, upper: float) -> Fused:
+    """Log of P(X > x), and its derivatives."""
+    if not lower < x < upper:
+        return (-math.inf if x >= upper else 0.0), 0.0, 0.0, 0.0
+    fall, width = 1.0 / (upper - x), 1.0 / (upper - lower)
+    return log((upper - x) * width), -fall, width, fall - width
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], lower: Array, upper: Array) -> Array:

@@ -5,11 +5,15 @@ Density exp(kappa cos(x - mu)) / (2π I₀(kappa)). Mardia, Jupp (2000), Directi
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import i0e, i1e
 
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.constants import LOG_2PI
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import CONCENTRATION, driven
+from bayeslab.distributions.toolbox.special import bessel_ratio
 
 DECLARATION = declared(
     "VonMises",
@@ -37,6 +41,16 @@ def slopes(x: Array, mu: Array, kappa: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     pull = kappa * np.sin(x - mu)
     return -pull, pull, np.cos(x - mu) - i1e(kappa) / i0e(kappa)
+
+
+def fused(x: float, mu: float, kappa: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    if not (kappa > 0.0 and -math.pi <= x <= math.pi):
+        return -math.inf, 0.0, 0.0, 0.0
+    bessel, gap = bessel_ratio(kappa)
+    half = math.sin(0.5 * (x - mu))
+    fall, pull = 2.0 * half * half, kappa * math.sin(x - mu)
+    return -kappa * fall - LOG_2PI - bessel, -pull, pull, gap - fall
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, kappa: Array) -> Array:

@@ -5,12 +5,16 @@ Greene (1994), New York University, working paper EC-94-10.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from bayeslab.distributions import negative_binomial
+from bayeslab.distributions.negative_binomial import fused as fused_negative_binomial
 from bayeslab.distributions.toolbox import zeros
-from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import SHAPE, SHARE, driven
+from bayeslab.distributions.toolbox.zeros import fused_inflated
 
 DECLARATION = declared(
     "ZeroInflatedNegativeBinomial",
@@ -53,6 +57,20 @@ def slopes(x: Array, psi: Array, mu: Array, alpha: Array) -> Slopes:
     return zeros.inflated_slopes(negative_binomial, x, psi, (mu, alpha))
 
 
+def fused(x: float, psi: float, mu: float, alpha: float) -> Fused:
+    """Log density of one number, and its derivatives."""
+    value, _, by_mu, by_alpha = fused_negative_binomial(x, mu, alpha)
+    if value == -math.inf:
+        return -math.inf, 0.0, 0.0, 0.0, 0.0
+    total, by_psi, share = fused_inflated(x, psi, value)
+    return total, 0.0, by_psi, share * by_mu, share * by_alpha
+
+
 def draw(rng: np.random.Generator, size: tuple[int, ...], psi: Array, mu: Array, alpha: Array) -> Array:
     """Independent draws."""
     return zeros.draw_inflated(negative_binomial, rng, size, psi, (mu, alpha))
+
+
+def moments(psi: Array, mu: Array, alpha: Array) -> Values:
+    """Mean and variance."""
+    return zeros.inflated_moments(negative_binomial, psi, (mu, alpha))

@@ -27,6 +27,7 @@ from pydantic import Field
 from bayeslab.constants import LOG_2PI
 from bayeslab.engines.toolbox.approximate import outcome
 from bayeslab.engines.toolbox.contract import Engine
+from bayeslab.engines.toolbox.densities import Backend, backend, density_of
 from bayeslab.engines.toolbox.gaussians import Gaussian
 from bayeslab.engines.toolbox.paths import Path, pathfinder
 from bayeslab.engines.toolbox.scouts import starts
@@ -35,7 +36,6 @@ from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
 from bayeslab.posterior import density as posterior_density
-from bayeslab.posterior.density import Density
 from bayeslab.results.verdict import Finding
 
 __all__ = ["ENGINE", "Options", "run"]
@@ -56,6 +56,7 @@ class Options(Spec):
     obj_n_mc: int = Field(2, ge=1, description="Antithetic pairs of draws per gradient.")
     learning_rate: float = Field(0.02, gt=0, description="Adam's step in posterior sds; decays to zero.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
+    backend: Backend = backend()
 
 
 def ready(job: Job) -> None:
@@ -68,8 +69,7 @@ def run(job: Job) -> Outcome:
     """Maximise the ELBO and draw."""
     options: Options = job.options
     begun = time.perf_counter()
-    density = Density.of(job.graph)
-    job.progress.note(f"compiling the model ({density.n_dim} parameters)")
+    density = density_of(job)
     target = Target(density)
     compiled = time.perf_counter()
     rng = np.random.default_rng(job.seed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -23,6 +23,7 @@ from bayeslab.language.spec import Spec
 from bayeslab.latents.expectation_maximisation import Problem, Restarts, Smooth, Variant, restarted, standard_errors
 from bayeslab.posterior.answer import EMPlan
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
+from bayeslab.posterior.latent_problem import LatentProblem
 from bayeslab.results.verdict import Finding, Verdict
 
 __all__ = ["ENGINE", "Options", "run"]
@@ -252,8 +253,8 @@ def _findings(searches: Restarts, plan: EMPlan, problem: Problem, values: Any, o
     if len(searches.ends) > 1:
         out.append(agreement(searches))
     out += _boundary(plan, values)
-    if plan.at_limits is not None:
-        for name, number in plan.at_limits(problem, best.parameters).items():
+    if isinstance(problem, LatentProblem):
+        for name, number in problem.at_limits(best.parameters).items():
             which = "it is" if number == 1 else f"{number} of them are"
             text = (
                 f"{name}: the likelihood is as high where {which} ten times larger or smaller and the others follow: a"
@@ -311,11 +312,11 @@ def _boundary(plan: EMPlan, values: Any) -> list[Finding]:
 
 
 def _errors(problem: Any, theta: Any, plan: EMPlan) -> tuple[dict[str, np.ndarray], Finding]:
-    if not hasattr(problem, "gradient"):
+    if not isinstance(problem, Smooth):
         raise EngineRefusal(
             "standard errors need the slope of the log posterior, which this model does not give", code="not-suited"
         )
-    errors = {name: np.asarray(e) for name, e in standard_errors(cast(Smooth, problem), theta, plan.values).items()}
+    errors = {name: np.asarray(e) for name, e in standard_errors(problem, theta, plan.values).items()}
     every = np.concatenate([np.ravel(e) for e in errors.values()])
     if np.isnan(every).any():
         text = "there are no standard errors: the point is no maximum"

@@ -21,7 +21,7 @@ from bayeslab.errors import OptionError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
 from bayeslab.memory import check_draws
-from bayeslab.posterior.answer import Answer, Plan
+from bayeslab.posterior.answer import Answer, Grouped, Plan, Structured
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
 
@@ -71,10 +71,10 @@ def run(job: Job) -> Outcome:
     answer = solved_as(plan, job.options.scales)
     solved = time.perf_counter()
     chains, draws = job.options.chains, job.options.draws
-    if not hasattr(answer, "choices"):
+    if not isinstance(answer, Structured):
         # If the plan does not know the size of a draw, its answer does, before any draw is made.
         check_draws(draws, 0, chains, numbers_of(answer, job.data), ("inference",))
-    if hasattr(answer, "choices"):
+    if isinstance(answer, Structured):
         groups = _structures(job, answer, plan)
         timings = {"solve": solved - begun, "draw": time.perf_counter() - solved}
         return Outcome(groups, Verdict(_findings(answer, plan, job.options.scales)), True, timings)
@@ -89,8 +89,9 @@ def run(job: Job) -> Outcome:
         "exact_posterior": _statistics(answer, labels, attrs),
         **observed_groups(job.posterior, attributes(job)),
     }
-    for name, content in getattr(answer, "groups", dict)().items():
-        arrays, dims = ({n: part[i] for n, part in content.items()} for i in (1, 0))
+    for name, content in answer.groups().items() if isinstance(answer, Grouped) else ():
+        arrays = {n: array for n, (_, array) in content.items()}
+        dims = {n: names for n, (names, _) in content.items()}
         groups[name] = labelled(arrays, dims, labels, {}, attrs)
     timings = {"solve": solved - begun, "draw": time.perf_counter() - solved}
     return Outcome(groups, Verdict(_findings(answer, plan, job.options.scales)), True, timings)

@@ -16,27 +16,31 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
 
 from bayeslab.engines.exact import QUANTILES
-from bayeslab.engines.toolbox.approximate import has_evidence, improper
+from bayeslab.engines.toolbox.approximate import has_evidence
 from bayeslab.engines.toolbox.contract import Engine
+from bayeslab.engines.toolbox.densities import Backend, backend, density_of
 from bayeslab.engines.toolbox.optimiser import Optimum, hessian, maxima, newton
 from bayeslab.engines.toolbox.scouts import starts
 from bayeslab.engines.toolbox.target import Target
-from bayeslab.errors import EngineRefusal, ModelError, Reason
+from bayeslab.errors import BayeslabError, EngineRefusal, ModelError, Reason
 from bayeslab.exact import quadrature
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
 from bayeslab.posterior import density as posterior_density
 from bayeslab.posterior.contract import Posterior
-from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import attributes, dataset, posterior_groups, relabelled
-from bayeslab.posterior.transforms import constrained
+from bayeslab.posterior.log_density import LogDensity
+from bayeslab.posterior.machine.arrays import NotLowered
 from bayeslab.results.verdict import Finding, Verdict
+
+if TYPE_CHECKING:
+    import pymc
 
 __all__ = ["ENGINE", "MAX_PARAMETERS", "Options", "run"]
 
@@ -66,16 +70,28 @@ class Options(Spec):
     restarts: int = Field(4, ge=1, le=1000, description="Number of starting points of the search for modes.")
     maxeval: int = Field(5000, ge=1, description="Maximum number of evaluations per start.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
+    backend: Backend = backend()
 
 
 def refuse(posterior: Posterior) -> Reason | None:
     """Refuse more than three parameters."""
-    graph = posterior.graph()
-    sizes = {name: int(np.size(value)) for name, value in graph.initial_point().items()}
-    if sum(sizes.values()) > MAX_PARAMETERS:
-        text = f"the model has {sum(sizes.values())} parameters; a grid is for at most {MAX_PARAMETERS}"
-        return Reason(text, code="too-costly")
-    return None
+    try:
+        size = posterior.machine_model().program.n_dim
+    except (NotLowered, BayeslabError):
+        size = _size(posterior.graph())
+    return _too_many(size)
+
+
+def _size(graph: pymc.Model) -> int:
+    """Number of parameters of a graph."""
+    return sum(int(np.size(value)) for value in graph.initial_point().values())
+
+
+def _too_many(size: int) -> Reason | None:
+    if size <= MAX_PARAMETERS:
+        return None
+    text = f"the model has {size} parameters; a grid is for at most {MAX_PARAMETERS}"
+    return Reason(text, code="too-costly")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,19 +126,16 @@ class _Grid:
 def ready(job: Job) -> None:
     """Check that there are few parameters, and that starting values belong to them."""
     posterior_density.ready(job)
-    n_dim = sum(np.size(value) for value in job.graph.initial_point().values())
-    if n_dim > MAX_PARAMETERS:
-        raise EngineRefusal(
-            f"the model has {n_dim} parameters; a grid is for at most {MAX_PARAMETERS}", code="too-costly"
-        )
+    reason = _too_many(_size(job.graph) if job.machine is None else job.machine.program.n_dim)
+    if reason is not None:
+        raise EngineRefusal(reason, code=reason.code)
 
 
 def run(job: Job) -> Outcome:
     """Evaluate the density on grids, and draw from the first."""
     options: Options = job.options
     begun = time.perf_counter()
-    density = Density.of(job.graph)
-    job.progress.note(f"compiling the model ({density.n_dim} parameters)")
+    density = density_of(job)
     target = Target(density)
     compiled = time.perf_counter()
     rng = np.random.default_rng(job.seed)
@@ -172,7 +185,7 @@ def _grid(target: Target, modes: list[Optimum], first: int) -> _Grid:
     ]
     names = target.density.parameter_names()
     n, many = _POINTS[d], len(modes) > 1
-    known: dict[str, Any] = {} if improper(target.density.model) else {"endless": _spread(_WIDEST[d])}
+    known: dict[str, Any] = {} if target.density.improper else {"endless": _spread(_WIDEST[d])}
     if many:
         known["peaks"] = others
     try:
@@ -229,13 +242,13 @@ def _factor(curvature: np.ndarray) -> np.ndarray:
     return np.eye(len(curvature))
 
 
-def _statistics(density: Density, grids: list[_Grid], attrs: dict[str, Any]) -> Any:
+def _statistics(density: LogDensity, grids: list[_Grid], attrs: dict[str, Any]) -> Any:
     """Weighted moments; quantiles of parameters from their own grids, through their monotone transforms."""
-    model, grid = density.model, grids[0]
+    grid = grids[0]
     weights = np.exp(grid.log_mass.ravel() - grid.log_evidence)
     kept = weights > 1e-15
-    values = constrained(model, density.split(grid.points(grid.everywhere()[kept])))
-    free_names = [rv.name for rv in model.free_RVs]
+    values = density.constrained(density.split(grid.points(grid.everywhere()[kept])))
+    free_names = density.parameters
     mean = {name: np.tensordot(weights[kept], values[name], axes=1) for name in free_names}
     sd = {n: np.sqrt(np.tensordot(weights[kept], (values[n] - mean[n]) ** 2, axes=1)) for n in free_names}
     for n in free_names:
@@ -247,12 +260,12 @@ def _statistics(density: Density, grids: list[_Grid], attrs: dict[str, Any]) -> 
     for probability in QUANTILES:
         # The second point is for decreasing transforms.
         both = np.array([[g.quantile(p) for g in grids] for p in (probability, 1 - probability)])
-        at = constrained(model, density.split(both))
+        at = density.constrained(density.split(both))
         parts.append({name: (at[name].min if probability < 0.5 else at[name].max)(axis=0) for name in free_names})
         names.append(f"q{100 * probability:g}")
-    separate = [name for name in free_names if _elementwise(density, name)]
+    separate = [name for name in free_names if name in density.separate]
     arrays = {name: np.stack([np.asarray(part[name], float) for part in parts]) for name in separate}
-    return dataset(arrays, model, {"statistic": np.array(names)}, attrs)
+    return dataset(arrays, density, {"statistic": np.array(names)}, attrs)
 
 
 def _of_ends(weights: np.ndarray, terms: np.ndarray) -> np.ndarray:
@@ -260,15 +273,6 @@ def _of_ends(weights: np.ndarray, terms: np.ndarray) -> np.ndarray:
     ends = weights < _NO_WEIGHT * weights.max()
     whole = np.tensordot(weights, terms, axes=1)
     return np.asarray(np.tensordot(weights[ends], terms[ends], axes=1) > _MOST_OF_ENDS * whole)
-
-
-def _elementwise(density: Density, name: str) -> bool:
-    """Whether each element is a monotone function of one unconstrained number, not of several."""
-    model = density.model
-    transform = model.rvs_to_transforms.get(model[name])
-    if transform is None:
-        return True
-    return type(transform).__name__ in ("LogTransform", "LogOddsTransform", "Interval", "IntervalTransform")
 
 
 def _findings(grids: list[_Grid], apart: float, attrs: dict[str, Any]) -> tuple[Finding, ...]:

@@ -23,6 +23,7 @@ from pydantic import Field
 from bayeslab.constants import LOG_2PI
 from bayeslab.engines.toolbox.approximate import has_evidence, outcome
 from bayeslab.engines.toolbox.contract import Engine
+from bayeslab.engines.toolbox.densities import Backend, backend, density_of
 from bayeslab.engines.toolbox.gaussians import Gaussian
 from bayeslab.engines.toolbox.modes import DRAWS, EVALUATIONS, SHARE, Draws, apart, left_out, log_mass, suspects
 from bayeslab.engines.toolbox.optimiser import Optimum, Peak, maxima, newton
@@ -31,7 +32,7 @@ from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
-from bayeslab.posterior.density import Density, ready
+from bayeslab.posterior.density import ready
 from bayeslab.results.verdict import Finding
 
 __all__ = ["ENGINE", "Options", "run"]
@@ -45,21 +46,21 @@ class Options(Spec):
     restarts: int = Field(4, ge=1, le=1000, description="Number of starting points.")
     maxeval: int = Field(5000, ge=1, description="Maximum number of evaluations per start.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
+    backend: Backend = backend()
 
 
 def run(job: Job) -> Outcome:
     """Find the mode and its curvature, and draw from the Gaussian."""
     options: Options = job.options
     begun = time.perf_counter()
-    density = Density.of(job.graph)
-    job.progress.note(f"compiling the model ({density.n_dim} parameters)")
+    density = density_of(job)
     target = Target(density)
     compiled = time.perf_counter()
     rng = np.random.default_rng(job.seed)
     points = starts(target, rng, options.restarts, options.initvals)
     optima = maxima(target, points, options.maxeval, job.progress.note)
     best = newton(target, optima[0].point)
-    covariance = _inverse(target, best.curvature)
+    covariance = _inverse(target, best)
     gaussian = Gaussian(best.point, np.linalg.cholesky(covariance))
     timings = {"compile": compiled - begun, "optimise": time.perf_counter() - compiled}
     log_evidence = best.value + 0.5 * density.n_dim * LOG_2PI + float(np.log(gaussian.diagonal).sum())
@@ -77,23 +78,27 @@ def run(job: Job) -> Outcome:
     )
 
 
-def _inverse(target: Target, curvature: Array) -> Array:
+def _inverse(target: Target, mode: Peak) -> Array:
     """The covariance at the mode; refuses a parameter without curvature."""
-    names = target.density.parameter_names()
+    names, curvature = target.density.parameter_names(), mode.curvature
     if not np.isfinite(curvature).all():
-        raise RunError("the log density has no curvature at its mode; sample with method nuts", code="degenerate")
+        # The search followed a spike until the density overflowed: along the parameter that is farthest out.
+        raise _spike(names[int(np.argmax(np.abs(mode.point)))])
     bend = -np.diagonal(curvature)
     # Parameters are scaled to unit curvature, so that flatness does not depend on their units.
     unit = 1 / np.sqrt(np.where(bend > 0, bend, 1.0))
     values, vectors = np.linalg.eigh(-curvature * unit * unit[:, None])
     if values[0] <= 1e-10 * max(float(values[-1]), 0.0):
-        worst = names[int(np.argmax(np.abs(vectors[:, 0])))]
-        raise RunError(
-            f"the log density does not bend downwards along '{worst}' at its highest point: there is no Gaussian there"
-            f" (a spike at zero variance, or nothing that informs it); sample with method nuts",
-            code="degenerate",
-        )
+        raise _spike(names[int(np.argmax(np.abs(vectors[:, 0])))])
     return ((vectors / values) @ vectors.T) * unit * unit[:, None]
+
+
+def _spike(parameter: str) -> RunError:
+    return RunError(
+        f"the log density does not bend downwards along '{parameter}' at its highest point: there is no Gaussian there"
+        f" (a spike at zero variance, or nothing that informs it); sample with method nuts",
+        code="degenerate",
+    )
 
 
 def _heights(optima: list[Optimum]) -> Finding:

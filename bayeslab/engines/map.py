@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bayeslab.engines.toolbox.contract import Engine
+from bayeslab.engines.toolbox.densities import Backend, backend, density_of
 from bayeslab.engines.toolbox.optimiser import newton, search
 from bayeslab.engines.toolbox.scouts import starts
 from bayeslab.engines.toolbox.target import WALL, Array, Target
@@ -35,6 +36,7 @@ from bayeslab.posterior.answer import PointEstimate
 from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.density import Density, ready
 from bayeslab.posterior.groups import posterior_groups
+from bayeslab.posterior.machine.arrays import Part
 from bayeslab.posterior.transforms import unconstrained
 from bayeslab.results.checks import point_verdict
 from bayeslab.results.verdict import Finding, Verdict
@@ -56,6 +58,7 @@ class Options(Spec):
     maxeval: int = Field(5000, ge=1, description="Maximum number of evaluations per start.")
     restarts: int = Field(4, ge=1, le=1000, description="Number of starting points.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
+    backend: Backend = backend()
     prior: Literal["use", "ignore"] = Field("use", description="Mode of the posterior, or maximum of the likelihood.")
 
 
@@ -83,11 +86,11 @@ def run(job: Job) -> Outcome:
         known = job.posterior.optimum(options.prior == "use", options.restarts, rng)
         if known is not None:
             return _reported(job, known, begun)
-    part: Literal["joint", "likelihood"] = "joint" if options.prior == "use" else "likelihood"
-    density = Density.of(job.graph, jacobian=False, part=part)
-    job.progress.note(f"compiling the model ({density.n_dim} parameters)")
-    kinks = _lasso(density) if options.prior == "use" else (np.empty(0, dtype=np.intp), np.empty(0))
-    problem = _Problem(Target(density), *kinks)
+    parts: tuple[Part, ...] = ("prior", "likelihood") if options.prior == "use" else ("likelihood",)
+    density = density_of(job, parts)
+    kinks = density.lasso() if options.prior == "use" else {}
+    places, rates = np.array(list(kinks), dtype=np.intp), np.array(list(kinks.values()), dtype=float)
+    problem = _Problem(Target(density), places, rates)
     rng = np.random.default_rng(job.seed)
     ends = []
     for k, start in enumerate(starts(problem.target, rng, options.restarts, options.initvals)):
@@ -172,30 +175,6 @@ class _Mode:
     slope: float
     gain: float
     message: str
-
-
-def _lasso(density: Density) -> tuple[NDArray[np.intp], Array]:
-    """Elements of the flat vector with a prior Laplace(0, b) of known b, and their 1/b."""
-    import pytensor
-    from pytensor.graph.traversal import ancestors
-
-    model = density.model
-    random, places, rates, at = set(model.basic_RVs), list[Any](), list[Any](), 0
-    by_value = {model.rvs_to_values[rv].name: rv for rv in model.free_RVs}
-    for name, shape in zip(density.names, density.shapes, strict=True):
-        size, rv = int(np.prod(shape)), by_value[name]
-        if getattr(rv.owner.op, "name", None) == "laplace" and model.rvs_to_transforms[rv] is None:
-            location, scale = rv.owner.op.dist_params(rv.owner)
-            if not set(ancestors([location, scale])) & random:
-                mode = pytensor.compile.mode.Mode("py", "fast_compile")
-                centre, width = pytensor.function([], [location, scale], mode=mode)()
-                zero = np.broadcast_to(np.asarray(centre) == 0, shape).ravel()
-                places.append(at + np.flatnonzero(zero))
-                rates.append(1 / np.broadcast_to(np.asarray(width, dtype=float), shape).ravel()[zero])
-        at += size
-    if not places:
-        return np.empty(0, dtype=np.intp), np.empty(0)
-    return np.concatenate(places), np.concatenate(rates)
 
 
 def _optimised(problem: _Problem, start: Array, options: Options) -> _Mode:

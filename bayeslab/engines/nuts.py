@@ -5,7 +5,8 @@ the draws do not depend on how many chains run in parallel, a chain can be finis
 others run, and an interrupted run continues with exactly the missing chains.
 
 Steps that are too long for a part of the posterior show in the draws (divergences, tails in which steps are rejected).
-If the user did not set ``target_accept``, it is then raised once, and all chains are tuned and drawn again.
+If the user did not set ``target_accept``, it is then raised once, and all chains are tuned and drawn again. The signs
+can be too weak to tell. Then the posterior mass beyond the draws is computed (:mod:`.toolbox.tail_mass`).
 
 Chains that agree can all have missed a mode. So after sampling, scouts (short optimisations) start from all over the
 prior. If one ends far from all draws, a short chain shows whether that is another mode
@@ -28,22 +29,26 @@ import numpy as np
 from pydantic import Field
 from threadpoolctl import threadpool_limits
 
-from bayeslab.engines.toolbox.approximate import improper
 from bayeslab.engines.toolbox.contract import Engine
+from bayeslab.engines.toolbox.densities import Backend, backend, density_of
 from bayeslab.engines.toolbox.modes import Draws, finding, outside, suspects
+from bayeslab.engines.toolbox.nutpie_adapter import Chain as Sampler
+from bayeslab.engines.toolbox.nutpie_adapter import start_chain
 from bayeslab.engines.toolbox.starts import height, middle, near
+from bayeslab.engines.toolbox.tail_mass import missing_mass
 from bayeslab.engines.toolbox.target import Target
 from bayeslab.engines.toolbox.whitened import SEARCHES, Whitened, whitened
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
 from bayeslab.machine import available_cores
-from bayeslab.posterior.density import Density, copy_callback, ready
+from bayeslab.posterior.density import ready
 from bayeslab.posterior.groups import on_the_way, posterior_groups, relabelled, remedies
-from bayeslab.posterior.transforms import constrained
+from bayeslab.posterior.log_density import LogDensity
 from bayeslab.progress import ChainState
-from bayeslab.results.checks import MIN_DRAWS, judge_mcmc, steps_too_long, warm_up_too_short
+from bayeslab.results.checks import MIN_DRAWS, judge_mcmc, short_tail, steps_too_long, warm_up_too_short
 from bayeslab.results.convergence import Block
+from bayeslab.results.tails import least_accepted
 from bayeslab.results.verdict import Finding
 from bayeslab.streams import stream
 
@@ -72,6 +77,8 @@ _ACCEPT, _ACCEPT_AT_MODE = 0.8, 0.9
 _AGAIN = 0.25
 # Number of draws that other modes are compared with; warm-up draws, draws and tree depth of the short chains.
 _SOME, _SHORT_TUNE, _SHORT_DRAWS, _SHORT_DEPTH = 4000, 200, 100, 8
+# Evaluations for the mass beyond the draws, as a share of those of the chains.
+_TAILS = 0.06
 # Chains of the second attempt are stored under numbers above all of the first.
 _MOST_CHAINS = 1024
 
@@ -97,6 +104,7 @@ class Options(Spec):
     )
     max_treedepth: int = Field(10, ge=1, le=20, description="At most 2^max_treedepth steps per draw.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
+    backend: Backend = backend()
     start: Literal["priors", "mode"] | None = Field(
         None,
         description="Start of the chains: around the centres of the priors, or around the mode with the curvature there"
@@ -111,7 +119,7 @@ _MANY = 1_000_000
 @dataclass(slots=True)
 class Chain:
     number: int
-    sampler: Any
+    sampler: Sampler
     state: ChainState
 
 
@@ -119,17 +127,17 @@ def run(job: Job) -> Outcome:
     """Sample the posterior; see the module's docstring."""
     options: Options = job.options
     clock = _Clock()
-    density = Density.of(job.graph)
-    job.progress.note(f"compiling the model ({density.n_dim} parameters)")
+    density = density_of(job)
     at = middle(density, options.initvals)
     clock.lap("compile")
     # Chains run in parallel: threads inside a matrix product would only wait for each other, and the split of sums
     # among them would change the last digits of a draw.
     with threadpool_limits(limits=1, user_api="blas"):
         beginning = _beginning(job, density, at)
-        drawn = _drawn(job, beginning, 0)
-        if drawn.complete and (changes := _remedies(options, density, beginning, drawn.chains)):
+        drawn = _with_tails(job, density, beginning, _drawn(job, beginning, 0))
+        if drawn.complete and (changes := _remedies(options, density, beginning, drawn)):
             drawn, beginning = _again(job, beginning, drawn, changes)
+            drawn = _with_tails(job, density, beginning, drawn)
         if drawn.complete:
             drawn = _with_modes(job, density, at, beginning, drawn)
     clock.lap("sample")
@@ -145,8 +153,8 @@ def run(job: Job) -> Outcome:
         max_treedepth=options.max_treedepth,
         target_accept=beginning.target_accept,
         notes=[*beginning.findings, *notes, *renamed],
-        aside=on_the_way(job, density.model),
-        remedies=remedies(job, density.model, tempered=not improper(density.model)),
+        aside=on_the_way(job, density),
+        remedies=remedies(job, density, tempered=not density.improper),
     )
     clock.lap("diagnose")
     return Outcome(groups, verdict, drawn.complete, clock.laps)
@@ -210,20 +218,48 @@ class _Change:
         return f"{how} from {self.was:,g} to {self.now:,g}, tuned and drawn again; with {self.was:,g}: {self.reason}"
 
 
-def _remedies(
-    options: Options, density: Density, beginning: _Beginning, chains: Mapping[int, Mapping[str, np.ndarray]]
-) -> list[_Change]:
-    """Changes of options that the user did not set, if steps were too long or the warm-up too short."""
-    if options.target_accept is not None and options.tune is not None:
-        return []
-    flat, stats = _stacked(chains)
-    coordinates = [
+def _coordinates(density: LogDensity, flat: np.ndarray) -> list[Block]:
+    """Draws of the free parameters on the unconstrained scale, from an array of shape (chain, draw, parameter)."""
+    return [
         Block(name, v.reshape(*flat.shape[:2], *v.shape[1:]), tuple(tuple(map(str, range(n))) for n in v.shape[1:]))
         for name, v in density.split(flat.reshape(-1, flat.shape[-1])).items()
         if v.size
     ]
+
+
+def _cost(beginning: _Beginning, stats: Mapping[str, np.ndarray]) -> int:
+    """The number of evaluations of the density by the chains, warm-up included."""
+    n_steps = stats["n_steps"]
+    return int(n_steps.sum() * (1 + beginning.tune / max(n_steps.shape[1], 1)))
+
+
+def _with_tails(job: Job, density: LogDensity, beginning: _Beginning, drawn: _Drawn) -> _Drawn:
+    """The draws with a finding if posterior mass is missing in a tail, unless their steps show this."""
+    if not drawn.complete or not density.n_dim:
+        return drawn
+    flat, stats = _stacked(drawn.chains)
+    coordinates, acceptance = _coordinates(density, flat), np.asarray(stats["acceptance_rate"], dtype=np.float64)
+    if not np.isfinite(flat).all() or least_accepted(coordinates, acceptance) is not None:
+        return drawn
+    missing = missing_mass(
+        Target(density), flat, acceptance, stream(job.seed, "tails"), int(_TAILS * _cost(beginning, stats))
+    )
+    if missing is None:
+        return drawn
+    advice = remedies(job, density, tempered=not density.improper)
+    note = short_tail(coordinates, missing.number, missing.upper, missing.mass, missing.drawn, advice)
+    return replace(drawn, notes=(*drawn.notes, note))
+
+
+def _remedies(options: Options, density: LogDensity, beginning: _Beginning, drawn: _Drawn) -> list[_Change]:
+    """Changes of options that the user did not set, if steps were too long or the warm-up too short."""
+    if options.target_accept is not None and options.tune is not None:
+        return []
+    flat, stats = _stacked(drawn.chains)
+    coordinates = _coordinates(density, flat)
     out = []
-    if options.target_accept is None and (reason := steps_too_long(coordinates, stats)):
+    missing = next((note.message for note in drawn.notes if note.check == "tails"), None)
+    if options.target_accept is None and (reason := steps_too_long(coordinates, stats) or missing):
         was = beginning.target_accept
         out.append(_Change("target_accept", was, 1 - _AGAIN * (1 - was), reason))
     if options.tune is None and (reason := warm_up_too_short(coordinates)):
@@ -247,18 +283,17 @@ def _again(job: Job, beginning: _Beginning, before: _Drawn, changes: Sequence[_C
         was = " and ".join(f"{change.option} {change.was:g}" for change in changes)
         text = f"interrupted while drawing again with {now}: these are the draws with {was}"
         note = Finding("warn", "interrupted", "run", None, text, "continue it with `bayeslab fit --resume RUN`")
-        return replace(before, complete=False, notes=(note,)), beginning
+        return replace(before, complete=False, notes=(*before.notes, note)), beginning
     notes = tuple(Finding("pass", change.option, "", change.now, change.words) for change in changes)
     return replace(drawn, notes=notes), better
 
 
-def _with_modes(job: Job, density: Density, at: np.ndarray, beginning: _Beginning, drawn: _Drawn) -> _Drawn:
+def _with_modes(job: Job, density: LogDensity, at: np.ndarray, beginning: _Beginning, drawn: _Drawn) -> _Drawn:
     """The draws with findings from short chains that start far from them."""
     flat, stats = _stacked(drawn.chains)
     points, heights = flat.reshape(-1, density.n_dim), stats["lp"].ravel()
-    cost = int(stats["n_steps"].sum() * (1 + beginning.tune / max(flat.shape[1], 1)))
     some = np.linspace(0, len(points) - 1, min(len(points), _SOME)).astype(int)
-    draws, others = Draws(points[some], heights[some], cost), list[Draws]()
+    draws, others = Draws(points[some], heights[some], _cost(beginning, stats)), list[Draws]()
     if len(points) < MIN_DRAWS or not np.isfinite(draws.heights).all():
         return drawn
     try:
@@ -276,14 +311,14 @@ def _with_modes(job: Job, density: Density, at: np.ndarray, beginning: _Beginnin
     return replace(drawn, notes=(*drawn.notes, *findings))
 
 
-def _short(job: Job, density: Density, start: np.ndarray, target_accept: float, k: int) -> Draws | None:
+def _short(job: Job, density: LogDensity, start: np.ndarray, target_accept: float, k: int) -> Draws | None:
     """A short chain from one point, or None if it could not be drawn."""
     options: Options = job.options
     depth = min(options.max_treedepth, _SHORT_DEPTH)
     few = replace(job, options=options.model_copy(update={"draws": _SHORT_DRAWS, "max_treedepth": depth}))
     beginning = _Beginning(density, lambda rng: start, _SHORT_TUNE, target_accept)
     state = ChainState(_SHORT_DRAWS + _SHORT_TUNE, _SHORT_TUNE)
-    chain = _start(few, _nutpie_model(beginning), beginning, k, state, 2)
+    chain = _start(few, _chain_start(beginning), beginning, k, state, 2)
     try:
         while not finished(chain):
             time.sleep(0.005)
@@ -296,13 +331,13 @@ def _short(job: Job, density: Density, start: np.ndarray, target_accept: float, 
     return Draws(arrays["draws"], arrays["lp"])
 
 
-def _really_outside(job: Job, density: Density, draws: Draws, other: Draws) -> bool:
+def _really_outside(job: Job, density: LogDensity, draws: Draws, other: Draws) -> bool:
     """Whether a short chain is still outside the draws after relabelling hidden states, if the family does so."""
     if not job.posterior.may_be_relabelled():
         return True
     flat = np.concatenate((draws.points, other.points))[None]
     groups, _ = relabelled(job, posterior_groups(job, density, flat, {}, sampler="nutpie", chains=[0]))
-    aside = on_the_way(job, density.model)
+    aside = on_the_way(job, density)
     columns_by_name = [
         v.to_numpy()[0].reshape(flat.shape[1], -1) for n, v in groups["posterior"].data_vars.items() if n not in aside
     ]
@@ -313,14 +348,14 @@ def _really_outside(job: Job, density: Density, draws: Draws, other: Draws) -> b
     return outside(Draws(here, draws.heights), Draws(there, other.heights))
 
 
-def _place(density: Density, draws: Draws, other: Draws) -> str:
+def _place(density: LogDensity, draws: Draws, other: Draws) -> str:
     """The parameter in which two modes are farthest apart, with its values, as text."""
     worst = int(np.argmax(np.abs(other.mean - draws.mean) / np.maximum(draws.sd, other.sd)))
     index = density.split(np.arange(density.n_dim))
-    value = next(name for name in density.names if np.any(index[name] == worst))
-    name = next(rv.name for rv in density.model.free_RVs if density.model.rvs_to_values[rv].name == value)
+    at = next(k for k, name in enumerate(density.names) if np.any(index[name] == worst))
+    name = density.parameters[at]
     medians = np.stack((np.median(other.points, axis=0), np.median(draws.points, axis=0)))
-    both = constrained(density.model, density.split(medians))[name].reshape(2, -1)
+    both = density.constrained(density.split(medians))[name].reshape(2, -1)
     element = int(np.argmax(np.abs(both[0] - both[1])))
     label = name if both.shape[1] == 1 else f"{name}[{element}]"
     return f"'{label}' about {both[0, element]:.4g} there, {both[1, element]:.4g} here"
@@ -330,14 +365,14 @@ def _place(density: Density, draws: Draws, other: Draws) -> str:
 class _Beginning:
     """The density that nutpie samples, the start of the chains, the length of the warm-up, and findings."""
 
-    target: Density | Whitened
+    target: LogDensity | Whitened
     start: Callable[[np.random.Generator], np.ndarray]
     tune: int
     target_accept: float
     findings: tuple[Finding, ...] = ()
 
 
-def _beginning(job: Job, density: Density, at: np.ndarray) -> _Beginning:
+def _beginning(job: Job, density: LogDensity, at: np.ndarray) -> _Beginning:
     """Start around the centres of the priors, or around the mode if that is chosen and there is one."""
     options: Options = job.options
 
@@ -389,10 +424,8 @@ def _tree(groups: Mapping[str, Any]) -> Any:
     return xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
 
 
-def _nutpie_model(beginning: _Beginning) -> Any:
-    """The density as nutpie's compiled model, with draws on the unconstrained scale."""
-    from nutpie.compile_pymc import CompiledPyMCModel
-
+def _chain_start(beginning: _Beginning) -> Callable[[int | None], np.ndarray]:
+    """The starting point of a chain, from its seed."""
     target = beginning.target
     n = target.n_dim
 
@@ -403,22 +436,12 @@ def _nutpie_model(beginning: _Beginning) -> Any:
         # The first start that is not extreme among the others: a chain cannot leave a point with slope 1e60.
         return points[int(np.argmax(heights >= heights.max() - 10 * n))]
 
-    return CompiledPyMCModel(
-        dims={},
-        compiled_logp_func=target.callback,
-        compiled_expand_func=target.expand_callback if isinstance(target, Whitened) else copy_callback(),
-        initial_point_func=start,
-        shared_data={},
-        shared_var_keys={},
-        user_data=target.callback_arguments,
-        n_expanded=n,
-        shape_info=(["point"], [slice(0, n)], [(n,)]),
-        logp_func=target,
-        expand_func=None,
-        _n_dim=n,
-        _shapes={"point": (n,)},
-        _coords={},
-    )
+    return start
+
+
+def _as_drawn(target: LogDensity | Whitened) -> Callable[[np.ndarray], np.ndarray]:
+    """From a point of the sampler to the parameters on the unconstrained scale."""
+    return target.point if isinstance(target, Whitened) else np.asarray
 
 
 def chain_seed(seed: int, chain: int, time_: int = 0) -> int:
@@ -435,13 +458,13 @@ def _sample(
 ) -> tuple[bool, dict[int, dict[str, np.ndarray]]]:
     """Run the missing chains; on Ctrl-C return the draws of the running chains so far."""
     options: Options = job.options
-    at_once, sampler = options.cores or available_cores(), _nutpie_model(beginning)
+    at_once, start = options.cores or available_cores(), _chain_start(beginning)
     waiting, running = list(missing), list[Chain]()
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
                 k = waiting.pop(0)
-                running.append(_start(job, sampler, beginning, k, states[k], time_))
+                running.append(_start(job, start, beginning, k, states[k], time_))
             time.sleep(0.005)
             for chain in list(running):
                 if finished(chain):
@@ -458,9 +481,14 @@ def _sample(
     return True, {}
 
 
-def _start(job: Job, sampler: Any, beginning: _Beginning, number: int, state: ChainState, time_: int) -> Chain:
-    import nutpie
-
+def _start(
+    job: Job,
+    start: Callable[[int | None], np.ndarray],
+    beginning: _Beginning,
+    number: int,
+    state: ChainState,
+    time_: int,
+) -> Chain:
     options: Options = job.options
 
     def update(chains: list[Any]) -> None:
@@ -470,30 +498,23 @@ def _start(job: Job, sampler: Any, beginning: _Beginning, number: int, state: Ch
             state.step_size = chain.step_size
             state.steps = chain.latest_num_steps
 
-    handle = nutpie.sample(
-        sampler,
+    handle = start_chain(
+        beginning.target,
+        start,
+        _as_drawn(beginning.target),
         draws=options.draws,
         tune=beginning.tune,
-        chains=1,
-        cores=1,
         seed=chain_seed(job.seed, number, time_),
         target_accept=beginning.target_accept,
-        maxdepth=options.max_treedepth,
-        save_warmup=False,
-        progress_bar=False,
-        progress_callback=update,
-        progress_rate=100,
-        return_raw_trace=True,
-        blocking=False,
+        max_treedepth=options.max_treedepth,
+        update=update,
     )
     return Chain(number, handle, state)
 
 
 def finished(chain: Chain) -> bool:
     try:
-        return bool(chain.sampler.is_finished)
-    except TimeoutError:
-        return False
+        return chain.sampler.is_finished
     except (RuntimeError, ValueError) as error:
         raise _failure(chain, error) from error
 

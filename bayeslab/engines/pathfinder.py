@@ -23,6 +23,7 @@ from pydantic import Field
 
 from bayeslab.engines.toolbox.approximate import outcome
 from bayeslab.engines.toolbox.contract import Engine
+from bayeslab.engines.toolbox.densities import Backend, backend, density_of
 from bayeslab.engines.toolbox.gaussians import Mixture
 from bayeslab.engines.toolbox.paths import Path, pathfinder
 from bayeslab.engines.toolbox.scouts import starts
@@ -31,7 +32,6 @@ from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
 from bayeslab.posterior import density as posterior_density
-from bayeslab.posterior.density import Density
 from bayeslab.results.verdict import Finding
 
 __all__ = ["ENGINE", "Options", "run"]
@@ -55,6 +55,7 @@ class Options(Spec):
         description="psis: resample with Pareto-smoothed importance weights; none: the paths' draws as they are.",
     )
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
+    backend: Backend = backend()
 
 
 def ready(job: Job) -> None:
@@ -68,8 +69,7 @@ def run(job: Job) -> Outcome:
     """Follow the paths and draw."""
     options: Options = job.options
     begun = time.perf_counter()
-    density = Density.of(job.graph)
-    job.progress.note(f"compiling the model ({density.n_dim} parameters)")
+    density = density_of(job)
     target = Target(density)
     compiled = time.perf_counter()
     rng = np.random.default_rng(job.seed)

@@ -29,16 +29,17 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from bayeslab.engines.toolbox.approximate import improper, systematic
+from bayeslab.engines.toolbox.approximate import systematic
 from bayeslab.engines.toolbox.contract import Engine
-from bayeslab.engines.toolbox.starts import prior_function
+from bayeslab.engines.toolbox.densities import Backend, backend, density_of
 from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.errors import EngineRefusal, RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
 from bayeslab.posterior import density as posterior_density
-from bayeslab.posterior.density import Density
+from bayeslab.posterior import graph_model
 from bayeslab.posterior.groups import on_the_way, posterior_groups, relabelled, remedies
+from bayeslab.posterior.log_density import LogDensity
 from bayeslab.results.checks import judge_mcmc
 from bayeslab.results.verdict import Finding
 
@@ -59,12 +60,13 @@ class Options(Spec):
         0.1, gt=0, lt=1, description="Points are moved until their correlation with the previous ones is below this."
     )
     max_moves: int = Field(20, ge=1, description="Maximum number of trajectories per stage.")
+    backend: Backend = backend()
 
 
 def ready(job: Job) -> None:
     """Refuse improper priors."""
     posterior_density.ready(job)
-    flat = improper(job.graph)
+    flat = graph_model.improper(job.graph) if job.machine is None else job.machine.improper
     if flat:
         raise EngineRefusal(
             f"method smc does not apply: the priors of {', '.join(flat)} have no integral, so there is nothing to start"
@@ -77,14 +79,13 @@ def run(job: Job) -> Outcome:
     """Run the populations one after another."""
     options: Options = job.options
     begun = time.perf_counter()
-    joint = Density.of(job.graph)
-    job.progress.note(f"compiling the model ({joint.n_dim} parameters)")
-    tempered = _Tempered(Target(Density.of(job.graph, part="prior")), Target(joint))
+    joint = density_of(job)
+    tempered = _Tempered(Target(density_of(job, ("prior", "jacobian"))), Target(joint))
     compiled = time.perf_counter()
     wanted = [k for k in range(options.chains) if k not in job.store.finished()]
     for k, rng in enumerate(np.random.default_rng(job.seed).spawn(options.chains)):
         if k in wanted:
-            start = _prior_draws(joint, options.draws, rng)
+            start = _prior_draws(job, joint, options.draws, rng)
             job.store.write(k, _population(tempered, start, rng, options, _noting(job, k)))
     chains = [job.store.read(k) for k in range(options.chains)]
     sampled = time.perf_counter()
@@ -107,8 +108,8 @@ def run(job: Job) -> Outcome:
     verdict = judge_mcmc(
         tree,
         notes=(_evidence(combined, spread, len(evidences)), *renamed),
-        aside=on_the_way(job, joint.model),
-        remedies=remedies(job, joint.model),
+        aside=on_the_way(job, joint),
+        remedies=remedies(job, joint),
     )
     return Outcome(groups, verdict, True, {"compile": compiled - begun, "sample": sampled - compiled})
 
@@ -133,20 +134,17 @@ def _evidence(combined: float, spread: float, n: int) -> Finding:
 # ---------------------------------------------------------------------------------- the start
 
 
-def _prior_draws(density: Density, n: int, rng: np.random.Generator) -> Array:
+def _prior_draws(job: Job, density: LogDensity, n: int, rng: np.random.Generator) -> Array:
     """Draws from the prior on the unconstrained scale, shape (n, n_dim).
 
     Ordered priors (``Ordered``) are drawn until the order holds.
     """
-    function = prior_function(density, int(rng.integers(2**31)))
-    kept: list[Array] = []
-    for _ in range(100 * n):
-        values = function()
-        point = np.concatenate([np.asarray(v, dtype=np.float64).ravel() for v in values])
-        if np.isfinite(point).all():
-            kept.append(point)
-            if len(kept) == n:
-                return np.array(kept)
+    seed = int(rng.integers(2**31))
+    points = density.prior_points(seed, n, 100 * n)
+    if not points and job.machine is not None:  # the graph can draw from more priors
+        points = graph_model.prior_points(job.graph, density.names, seed, n, 100 * n)
+    if len(points) == n:
+        return np.array(points)
     raise RunError("draws from the prior are hardly ever in its own support; sample with method nuts", code="no-start")
 
 

@@ -124,7 +124,7 @@ def run(job: Job) -> Outcome:
 
 
 def work_of(options: Options, sampler: Sampler, n: int, seed: int) -> Work:
-    steps = min(_STEPS[sampler.word], _STEPS_IMPUTING) if hasattr(sampler, "imputation") else _STEPS[sampler.word]
+    steps = min(_STEPS[sampler.word], _STEPS_IMPUTING) if isinstance(sampler, Imputing) else _STEPS[sampler.word]
     thin = options.thin or max(1, steps * n)
     cost = _COST[sampler.word] * n**2 * len(sampler.betas) * 1e-6
     segment = options.segment or max(1, min(_MOST_DRAWS, int(_SEGMENT_SECONDS / (cost * thin))))

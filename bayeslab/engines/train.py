@@ -33,7 +33,7 @@ __all__ = ["ENGINE", "Options", "run"]
 _MANY_NAMES = 10
 # Number of rows that give the standard deviation of errors to two percent.
 _ENOUGH = 1000
-_SIDES = ("own", "left out")
+_SIDES = ("training", "held out")
 
 
 class Options(Spec):

@@ -3,7 +3,8 @@
 The latent variables of each row and the parameters are treated as independent given the data. Each factor in turn is
 set to its optimum given the others (variational EM), so the evidence lower bound, ELBO, never falls. Means are good.
 Standard deviations are too small if the data do not determine the latent variables, because the dependence is ignored.
-Pareto's k of importance ratios against the posterior with latent variables summed out measures how much.
+Pareto's k of importance ratios against the posterior with latent variables summed out measures how much, and the
+ratios give the means and standard deviations that the draws ought to have.
 
 References
 ----------
@@ -14,6 +15,7 @@ References
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -21,12 +23,13 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.engines.toolbox.contract import Engine
+from bayeslab.engines.toolbox.moments import moments_finding
 from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
 from bayeslab.posterior.answer import VariationalEnd, VariationalPlan
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
-from bayeslab.results.checks import judge_approximation
+from bayeslab.results.checks import PARETO_FAIL, judge_approximation
 from bayeslab.results.psis import pareto_smoothed
 from bayeslab.results.verdict import Finding, Verdict
 
@@ -70,11 +73,12 @@ def run(job: Job) -> Outcome:
     best = max(ends, key=lambda end: end.elbo)
     searched = time.perf_counter()
     drawn = best.draw(rng, options.chains * options.draws)
-    ratios = None if best.log_ratios is None else best.log_ratios(rng, _ratios(job))
+    weighed = None if best.weighed is None else best.weighed(rng, _ratios(job))
     labels = {**job.data.labels, **plan.labels}
     attrs = attributes(job) | {"inference_library": "bayeslab", "how": plan.how, "elbo": best.elbo}
     extra: dict[str, Any] = {"sampling": f"independent draws from a product of factors: {plan.how}"}
-    extra |= {} if ratios is None else {"pareto_k": pareto_smoothed(ratios)[1]}
+    log_weights, k = (None, math.nan) if weighed is None else pareto_smoothed(weighed[1])
+    extra |= {} if weighed is None else {"pareto_k": k}
     lead = {"chain": np.arange(options.chains), "draw": np.arange(options.draws)}
     shaped = {name: v.reshape(options.chains, options.draws, *v.shape[1:]) for name, v in drawn.items()}
     more = {name: dict(content) for name, content in best.groups.items()}
@@ -87,13 +91,17 @@ def run(job: Job) -> Outcome:
         groups[name] = labelled(*_apart(content), labels, {}, attrs)
     notes = [Finding(note.status, note.check, "", None, note.message, note.advice) for note in best.notes]
     findings = [*_findings(ends, plan), *notes]
+    if weighed is not None and log_weights is not None and k < PARETO_FAIL and np.isfinite(weighed[1]).all():
+        one = {"chain": np.arange(1), "draw": np.arange(len(log_weights))}
+        sample = labelled({name: v[None] for name, v in weighed[0].items()}, plan.dims, labels, one, {})
+        findings += moments_finding(sample, np.exp(log_weights), plan.otherwise)
     if interrupted:
         text = f"interrupted: {len(ends)} of {options.restarts} searches ended; the best so far is reported"
         findings.append(Finding("warn", "interrupted", "", None, text, "run again for all of them"))
     verdict = (
         Verdict(tuple(findings))
-        if ratios is None
-        else judge_approximation(ratios, notes=findings, advice=plan.otherwise)
+        if weighed is None
+        else judge_approximation(weighed[1], notes=findings, advice=plan.otherwise)
     )
     timings = {"optimise": searched - begun, "draw": time.perf_counter() - searched}
     return Outcome(groups, verdict, not interrupted, timings)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-
 import numpy as np
 
 from bayeslab.distributions import SCALARS, log_density, log_size
-from bayeslab.language.expressions import parse
-from bayeslab.language.nodes import bound_arguments, call_name
+from bayeslab.language.numeric_priors import has_numbers, read_prior
 
 __all__ = ["ABOVE", "BELOW", "quantiles"]
 
@@ -18,17 +15,10 @@ BELOW, ABOVE = 0.1, 0.05
 
 def quantiles(text: str) -> tuple[float, float, float] | None:
     """Quantiles of a prior with numeric parameters, by summing its density over a grid; None for other priors."""
-    tree = parse(text).tree
-    word = call_name(tree)
-    if not isinstance(tree, ast.Call) or word is None or word not in SCALARS:
+    word, arguments = read_prior(text)
+    if word not in SCALARS or not has_numbers(arguments):
         return None
-    arguments = {}
-    for key, value in bound_arguments(tree, word).items():
-        try:
-            arguments[key] = float(ast.literal_eval(value))
-        except (ValueError, TypeError, SyntaxError):
-            return None
-    density, lower, upper, proper = log_density(word, arguments)
+    density, lower, upper, proper = log_density(str(word), arguments)
     if not proper:
         return None
     middle = log_size(density, lower)

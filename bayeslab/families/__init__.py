@@ -20,7 +20,3 @@ A family that is a short form of the language has a module ``expand`` in its fol
 
 By convention ``spec.py`` of the family's folder holds the keys and ``posterior.py`` the posterior.
 """
-
-# What the likelihood of a value is: a density; a probability (discrete); that of a tail, censored on the left or right;
-# the probability of one value of a continuous outcome; unread, since it depends on parameters; none, for what is given.
-DENSITY, PROBABILITY, LEFT, RIGHT, ATOM, UNREAD, GIVEN = range(7)

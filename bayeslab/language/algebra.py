@@ -1,4 +1,4 @@
-"""Arrays with named axes as values of expressions: NumPy arrays if only data are involved, else PyTensor variables."""
+"""Arrays with named axes as values of expressions: NumPy arrays if only data are involved, else backend variables."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import ModelError, hint, listed
+from bayeslab.language.backends import PYTENSOR, Backend
 from bayeslab.language.functions import ARITHMETIC, as_float, function_of, is_whole
 
 __all__ = ["Algebra", "Term", "merged", "moved"]
@@ -23,7 +24,7 @@ class Term:
     Attributes
     ----------
     value
-        A NumPy array or number (data), or a PyTensor variable (random). Text columns have None.
+        A NumPy array or number (data), or a variable of the backend (random). Text columns have None.
     dims
         Name of each axis; None for an axis without a name (a literal list).
     codes, factor
@@ -46,7 +47,7 @@ class Term:
 
     @property
     def random(self) -> bool:
-        """Whether the value is a PyTensor variable."""
+        """Whether the value is a variable of a backend."""
         return self.value is not None and not isinstance(self.value, np.ndarray | np.generic | int | float)
 
 
@@ -69,9 +70,11 @@ class Algebra(ABC):
     frozen
         Values of data-only reductions, by text; existing ones are used, new ones are added.
     symbol
-        ``symbol(term) -> variable``: a data column as a PyTensor variable.
+        ``symbol(term) -> variable``: a data column as a variable.
     rows
         Dimension of the main table's rows. Values along this dimension are not frozen.
+    backend
+        Operations on random quantities.
     """
 
     #: An additional axis of terms that does not belong to the model and cannot be indexed, such as draws.
@@ -83,8 +86,9 @@ class Algebra(ABC):
         frozen: dict[str, Any] | None = None,
         symbol: Callable[[Term], Any] | None = None,
         rows: str | None = None,
+        backend: Backend = PYTENSOR,
     ) -> None:
-        self.labels, self.rows = labels, rows
+        self.labels, self.rows, self.backend = labels, rows, backend
         self.frozen = {} if frozen is None else frozen
         self._symbol = symbol
 
@@ -96,10 +100,12 @@ class Algebra(ABC):
         """Number of levels of a dimension, or None."""
         return len(self.labels[dim]) if dim is not None and dim in self.labels else None
 
-    def symbolic(self, term: Term) -> Any:
-        """The value as a PyTensor variable."""
-        import pytensor.tensor as pt
+    def shape(self, term: Term) -> tuple[int | None, ...]:
+        """The lengths of a term's axes, None where they are not known."""
+        return self.backend.shape(term.value) if term.random else np.shape(term.value)
 
+    def symbolic(self, term: Term) -> Any:
+        """The value as a variable."""
         if term.random:
             return term.value
         if term.value is None:
@@ -109,7 +115,7 @@ class Algebra(ABC):
             )
         if term.column is not None and self._symbol is not None and not term.undefined:
             return self._symbol(term)
-        return pt.as_tensor_variable(np.asarray(term.value))
+        return self.backend.constant(np.asarray(term.value))
 
     def apply(self, name: str, *terms: Term) -> Term:
         """Apply an elementwise function to terms, broadcast by name, in floating-point arithmetic."""
@@ -117,7 +123,7 @@ class Algebra(ABC):
         if name in ARITHMETIC and all(map(is_whole, values)):
             values = [as_float(value) for value in values]
         with np.errstate(all="ignore"):
-            value = function_of(name, symbolic)(*values)
+            value = (self.backend.function(name) if symbolic else function_of(name))(*values)
         if getattr(value, "dtype", None) == "bool":
             value = value.astype("int64")  # comparisons give 0 and 1, which can be added
         return Term(value, dims, undefined=merged(terms))
@@ -157,7 +163,7 @@ class Algebra(ABC):
         out = []
         for term in terms:
             if None in term.dims:
-                shape = np.shape(term.value) if not term.random else term.value.type.shape
+                shape = self.shape(term)
                 fitting = [d for d in (onto or sorted(known)) if d and self.length(d) == shape[0]]
                 if len(term.dims) != 1 or len(fitting) != 1:
                     raise ModelError(
@@ -218,10 +224,8 @@ def expanded(value: Any, dims: tuple[str | None, ...], onto: tuple[str | None, .
     return array[tuple(slice(None) if d in dims else None for d in onto)]
 
 
-def moved(array: Any, source: int, to: int) -> Any:
+def moved(algebra: Algebra, array: Any, source: int, to: int) -> Any:
     """An array or variable with one of its axes moved to another position."""
     if isinstance(array, np.ndarray):
         return np.moveaxis(array, source, to)
-    import pytensor.tensor as pt
-
-    return array if array.ndim == 1 or source % array.ndim == to % array.ndim else pt.moveaxis(array, source, to)
+    return algebra.backend.moveaxis(array, source, to)

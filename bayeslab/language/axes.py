@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -21,16 +20,14 @@ def vector(algebra: Algebra, items: list[Term]) -> Term:
     if any(item.dims for item in items):
         return _stacked(algebra, items, None)
     if any(item.random for item in items):
-        import pytensor.tensor as pt
-
-        return Term(pt.stack([algebra.symbolic(item) for item in items]), (None,))
+        return Term(algebra.backend.stack([algebra.symbolic(item) for item in items]), (None,))
     return Term(np.array([item.value for item in items]), (None,))
 
 
 def _rows(algebra: Algebra, items: list[Term]) -> Term:
     """A list of lists as a term: named axes of the entries come first, then rows, then the entries of a row."""
     depth = items[0].dims.count(None)
-    inner = {(np.shape(t.value) if not t.random else t.value.type.shape)[len(t.dims) - depth :] for t in items}
+    inner = {algebra.shape(t)[len(t.dims) - depth :] for t in items}
     if any(item.dims.count(None) != depth for item in items) or len(inner) > 1:
         raise ModelError("the rows of a list of lists have different lengths", code="wrong-shape")
     names = list(dict.fromkeys(dim for item in items for dim in item.dims if dim is not None))
@@ -43,10 +40,8 @@ def _rows(algebra: Algebra, items: list[Term]) -> Term:
         values.append(value[(*(slice(None) if dim in item_dims else None for dim in names), ...)])
     dims = (*names, *(None,) * (depth + 1))
     if symbolic:
-        import pytensor.tensor as pt
-
-        values = list(pt.broadcast_arrays(*values)) if names else values
-        return Term(pt.stack(values, axis=len(names)), dims, undefined=merged(items))
+        values = algebra.backend.broadcast(values) if names else values
+        return Term(algebra.backend.stack(values, axis=len(names)), dims, undefined=merged(items))
     return Term(np.stack(np.broadcast_arrays(*values), axis=len(names)), dims, undefined=merged(items))
 
 
@@ -101,10 +96,8 @@ def _stacked(algebra: Algebra, parts: list[Term], dim: str | None) -> Term:
         )
     values, dims, symbolic = algebra.align(parts)
     if symbolic:
-        import pytensor.tensor as pt
-
-        values = list(pt.broadcast_arrays(*values)) if dims else values
-        return Term(pt.stack(values, axis=-1), (*dims, dim), undefined=merged(parts))
+        values = algebra.backend.broadcast(values) if dims else values
+        return Term(algebra.backend.stack(values, axis=-1), (*dims, dim), undefined=merged(parts))
     return Term(np.stack(np.broadcast_arrays(*values), axis=-1), (*dims, dim), undefined=merged(parts))
 
 
@@ -117,14 +110,8 @@ def _concat(algebra: Algebra, node: ast.Call) -> Term:
             raise ModelError("concat([...], dim) joins single numbers and vectors", code="bad-dimensions")
         value = algebra.symbolic(part) if symbolic else np.asarray(part.value)
         values.append(value if part.dims else value[None])
-    if symbolic:
-        import pytensor.tensor as pt
-
-        joined: Any = pt.concatenate(values)
-        size = joined.type.shape[0]
-    else:
-        joined = np.concatenate(values)
-        size = len(joined)
+    joined = algebra.backend.concatenate(values) if symbolic else np.concatenate(values)
+    size = algebra.shape(Term(joined))[0]
     if size is not None and size != algebra.length(dim):
         raise ModelError(
             f"concat(): {size} values for the dimension '{dim}' of length {algebra.length(dim)}", code="wrong-length"

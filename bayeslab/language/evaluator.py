@@ -1,7 +1,7 @@
-"""Evaluates expressions on NumPy or PyTensor.
+"""Evaluates expressions on NumPy or a backend.
 
-As long as only data are involved the arithmetic is NumPy's; as soon as a random quantity enters it becomes a PyTensor
-graph. Values are :class:`~bayeslab.language.algebra.Term` s.
+As long as only data are involved the arithmetic is NumPy's; as soon as a random quantity enters it becomes the
+backend's: a PyTensor graph, or a program of the density machine. Values are :class:`~bayeslab.language.algebra.Term` s.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import numpy as np
 from bayeslab.errors import ModelError, hint
 from bayeslab.language.algebra import Algebra, Term
 from bayeslab.language.axes import AXIS_FUNCTIONS, vector
+from bayeslab.language.backends import PYTENSOR, Backend
 from bayeslab.language.expressions import BINARY, COMPARE, Expression, offset_of
 from bayeslab.language.functions import ALONG, ELEMENTWISE, FUNCTIONS, REDUCTIONS, check_call
 from bayeslab.language.indexing import indexed
 from bayeslab.language.matrices import MATRIX_FUNCTIONS, matmul
 from bayeslab.language.reductions import along, reduced
 
-__all__ = ["Evaluator"]
+__all__ = ["Defined", "Evaluator"]
 
 _AXES_AND_MATRICES = AXIS_FUNCTIONS | MATRIX_FUNCTIONS
 
@@ -35,7 +36,7 @@ class Evaluator(Algebra):
     ----------
     lookup
         ``lookup(name) -> Term``; raises for an unknown name.
-    labels, frozen, symbol, rows
+    labels, frozen, symbol, rows, backend
         As for :class:`~bayeslab.language.algebra.Algebra`.
     special
         Functions by name that replace the built-in ones (``previous`` in a recursion).
@@ -55,8 +56,9 @@ class Evaluator(Algebra):
         past: Callable[[str], Term] | None = None,
         rows: str | None = None,
         cells: Callable[[str], Term] | None = None,
+        backend: Backend = PYTENSOR,
     ) -> None:
-        super().__init__(labels, frozen, symbol, rows)
+        super().__init__(labels, frozen, symbol, rows, backend)
         self.lookup, self.past = lookup, past or lookup
         self.cells = cells
         # Columns whose missing cells are allowed, because where(isnan(x), ...) replaces them.
@@ -207,7 +209,7 @@ class Evaluator(Algebra):
                 if name not in ("equal", "not_equal"):
                     raise ModelError("labels can only be compared with == and !=", code="misplaced")
                 code = self.position(factor.factor, other.value)
-                return self.apply(name, Term(factor.codes, factor.dims), Term(code))
+                return self.apply(name, self.codes_of(factor), Term(code))
         left, right = self.eval(sides[0]), self.eval(sides[1])
         if left.value is None and right.value is None and name in ("equal", "not_equal"):
             first, second = (self.labels[str(side.factor)] for side in (left, right))
@@ -216,8 +218,12 @@ class Evaluator(Algebra):
                     f"'{left.factor}' and '{right.factor}' have different levels; they cannot be compared",
                     code="bad-dimensions",
                 )
-            left, right = Term(left.codes, left.dims), Term(right.codes, right.dims)
+            left, right = self.codes_of(left), self.codes_of(right)
         return self.apply(name, left, right)
+
+    def codes_of(self, factor: Term) -> Term:
+        """The positions of a factor's cells in its levels."""
+        return Term(factor.codes, factor.dims)
 
     def _lag(self, node: ast.Call) -> Term:
         start = next((self.eval(k.value) for k in node.keywords if k.arg == "start"), None)
@@ -248,22 +254,47 @@ class Evaluator(Algebra):
         else:
             (first,), _, _ = self.align([start], onto=term.dims[:-1])
             first = self.symbolic(Term(first, start.dims)) if symbolic else np.asarray(first)
-            head = (first[..., None] if first.ndim else first) + (_zeros_like(head))
-        if symbolic:
-            import pytensor.tensor as pt
-
-            joined: Any = pt.concatenate([head, value[..., :-steps]], axis=-1)
-        else:
-            joined = np.concatenate([head, value[..., :-steps]], axis=-1)
+            zeros = self.backend.zeros_like(head) if symbolic else np.zeros(head.shape)
+            head = (first[..., None] if first.ndim else first) + zeros
+        joined: Any = (self.backend if symbolic else np).concatenate([head, value[..., :-steps]], axis=-1)
         return Term(joined, term.dims, undefined=undefined)
 
     def _previous(self, node: ast.Call) -> Term:
         raise ModelError("previous(h, k, start=s) stands only in the definition of h itself", code="misplaced")
 
 
-def _zeros_like(array: Any) -> Any:
-    if isinstance(array, np.ndarray):
-        return np.zeros(array.shape)
-    import pytensor.tensor as pt
+class Defined(Evaluator):
+    """Evaluates expressions of data in which what is not defined stays NaN.
 
-    return pt.zeros_like(array, dtype="float64")
+    A division by zero is not defined, nor is a comparison of NaN or of a missing cell. ``and``, ``or`` and ``where``
+    have a value wherever their other arguments determine it (Kleene's three-valued logic), so that
+    ``where(b > 0, a / b, 0)`` is defined.
+    """
+
+    def codes_of(self, factor: Term) -> Term:
+        """The positions of a factor's cells in its levels; NaN for a missing cell."""
+        codes = np.asarray(factor.codes)
+        return Term(np.where(codes < 0, np.nan, codes) if np.any(codes < 0) else codes, factor.dims)
+
+    def apply(self, name: str, *terms: Term) -> Term:
+        """Apply an elementwise function to terms of data."""
+        values = [np.asarray(value, dtype=float) for value in self.align(terms)[0]]
+        out = super().apply(name, *terms)
+        gone = [np.isnan(value) for value in values]
+        match name:
+            case "divide" | "floor_divide" | "mod":
+                unknown = values[1] == 0
+            case "power":
+                unknown = (values[0] == 0) & (values[1] < 0)
+            case "logical_and" | "logical_or":
+                decisive = [
+                    value == 0 if name == "logical_and" else (value != 0) & ~np.isnan(value) for value in values
+                ]
+                unknown = (gone[0] | gone[1]) & ~decisive[0] & ~decisive[1]
+            case "logical_not" | "where":
+                unknown = gone[0]
+            case _ if name in COMPARE.values():
+                unknown = gone[0] | gone[1]
+            case _:
+                return out
+        return replace(out, value=np.where(unknown, np.nan, out.value)) if np.any(unknown) else out

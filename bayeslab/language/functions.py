@@ -1,4 +1,4 @@
-"""Functions of the expression language: their arguments, and their implementations in NumPy and PyTensor."""
+"""Functions of the expression language: their arguments, and their implementations in NumPy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ __all__ = [
     "function_of",
     "is_whole",
     "numpy_reduction",
-    "pytensor_reduction",
 ]
 
 # name: (minimum, maximum) number of positional arguments and the allowed keywords.
@@ -166,47 +165,6 @@ def _numpy_functions() -> dict[str, Callable[..., Any]]:
     }
 
 
-@cache
-def _pytensor_functions() -> dict[str, Callable[..., Any]]:
-    import pytensor.tensor as pt
-
-    def cholesky(a: Any) -> Any:
-        return pt.linalg.cholesky(a, lower=True)
-
-    return {
-        "invlogit": pt.sigmoid,
-        "logit": lambda p: pt.log(p) - pt.log1p(-p),
-        "Phi": lambda x: 0.5 * pt.erfc(-x / np.sqrt(2.0)),
-        "invprobit": lambda x: 0.5 * pt.erfc(-x / np.sqrt(2.0)),
-        "probit": lambda p: -np.sqrt(2.0) * pt.erfcinv(2.0 * p),
-        "outer": pt.mul,
-        "add": pt.add,
-        "subtract": pt.sub,
-        "multiply": pt.mul,
-        "divide": pt.true_div,
-        "power": pt.pow,
-        "floor_divide": pt.int_div,
-        "mod": pt.mod,
-        "equal": pt.eq,
-        "not_equal": pt.neq,
-        "less": pt.lt,
-        "less_equal": pt.le,
-        "greater": pt.gt,
-        "greater_equal": pt.ge,
-        "negative": pt.neg,
-        "logical_and": lambda a, b: pt.and_(pt.neq(a, 0), pt.neq(b, 0)),
-        "logical_or": lambda a, b: pt.or_(pt.neq(a, 0), pt.neq(b, 0)),
-        "logical_not": lambda a: pt.eq(a, 0),
-        "where": lambda c, a, b: pt.switch(c, a, b),
-        "digamma": pt.psi,
-        "inv": pt.linalg.inv,
-        "det": pt.linalg.det,
-        "logdet": lambda a: pt.linalg.slogdet(a)[1],
-        "cholesky": cholesky,
-        "solve": lambda a, b: pt.linalg.solve(a, b, b_ndim=1 if b.ndim == 1 else 2),
-    }
-
-
 # Functions that could silently overflow 64-bit integers and are therefore computed with floats.
 ARITHMETIC = frozenset(
     ("add", "subtract", "multiply", "power", "floor_divide", "mod", "negative", "abs", "outer", "sign")
@@ -246,13 +204,8 @@ def as_float(value: Any) -> Any:
     return out
 
 
-def function_of(name: str, symbolic: bool) -> Callable[..., Any]:
-    """The implementation of a function, for PyTensor variables or for arrays."""
-    if symbolic:
-        import pytensor.tensor as pt
-
-        table = _pytensor_functions()
-        return table[name] if name in table else getattr(pt, name)
+def function_of(name: str) -> Callable[..., Any]:
+    """The implementation of a function for arrays."""
     table = _numpy_functions()
     return table[name] if name in table else getattr(np, name)
 
@@ -268,13 +221,3 @@ def numpy_reduction(name: str, value: np.ndarray, axis: tuple[int, ...]) -> Any:
     if not value.size:
         raise DataError(f"{name}() of no values", code="no-values")
     return getattr(value, name)(axis=axis)
-
-
-def pytensor_reduction(name: str, value: Any, axis: tuple[int, ...]) -> Any:
-    """A reduction of a variable over some of its axes."""
-    import pytensor.tensor as pt
-
-    if name in ("sd", "var"):
-        variance = pt.var(value, axis=axis, ddof=1)
-        return pt.sqrt(variance) if name == "sd" else variance
-    return getattr(pt, name)(value, axis=axis)

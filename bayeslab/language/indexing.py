@@ -36,12 +36,13 @@ def indexed(algebra: Algebra, node: ast.Subscript) -> Term:
     base = algebra.eval(node.value)
     items = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
     free: list[str | None] = list(base.dims)
+    named = base.dims if algebra.batch is None else tuple(d for d in base.dims if d != algebra.batch)
     picked: list[tuple[str | None, Term]] = []
     for place, item in enumerate(items):
         if isinstance(item, ast.Constant) and isinstance(item.value, str):
-            owners = [d for d in free if d and item.value in [str(x) for x in algebra.labels[d]]]
-            if len(owners) > 1 and len(items) == len(base.dims) and base.dims[place] in owners:
-                owners = [str(base.dims[place])]  # twins: one index per dimension, in order
+            owners = [d for d in free if d in named and d and item.value in [str(x) for x in algebra.labels[d]]]
+            if len(owners) > 1 and len(items) == len(named) and named[place] in owners:
+                owners = [str(named[place])]  # twins: one index per dimension, in order
             if len(owners) > 1:
                 raise ModelError(
                     f"the label '{item.value}' is in each of {listed(owners)}; index every dimension of"
@@ -49,7 +50,7 @@ def indexed(algebra: Algebra, node: ast.Subscript) -> Term:
                     code="bad-dimensions",
                 )
             if len(owners) != 1:
-                words = [x for d in free if d for x in algebra.labels[d]]
+                words = [x for d in free if d in named and d for x in algebra.labels[d]]
                 raise ModelError(
                     f"'{ast.unparse(node.value)}' has no level '{item.value}'{hint(item.value, words)}",
                     code="unknown-level",

@@ -30,7 +30,7 @@ def matmul(algebra: Algebra, left: Term, right: Term) -> Term:
 def _name_by_partner(algebra: Algebra, term: Term, partner: Term) -> Term:
     if term.dims != (None,):
         return term
-    size = np.shape(term.value)[0] if not term.random else term.value.type.shape[0]
+    size = algebra.shape(term)[0]
     fitting = [d for d in partner.dims if d and algebra.length(d) == size]
     return replace(term, dims=(fitting[0],)) if len(fitting) == 1 else term
 
@@ -62,10 +62,7 @@ def _contract(algebra: Algebra, left: Term, right: Term, dim: str | None) -> Ter
     i, j = left.dims.index(dim), right.dims.index(dim)
     if not set(rest_a) & set(rest_b):
         if symbolic:
-            import pytensor.tensor as pt
-
-            first, second = moved(a, i, -1), moved(b, j, 0)
-            value = first @ second if a.ndim <= 2 and b.ndim <= 2 else pt.tensordot(first, second, axes=1)
+            value = algebra.backend.contract(moved(algebra, a, i, -1), moved(algebra, b, j, 0))
         else:
             value = np.tensordot(a, b, axes=(i, j))
         return Term(value, rest_a + rest_b, undefined=undefined)
@@ -91,7 +88,8 @@ def _square(algebra: Algebra, node: ast.expr, name: str) -> Term:
 def _linalg(algebra: Algebra, name: str, node: ast.Call) -> Term:
     term = _square(algebra, node.args[0], name)
     try:
-        value = function_of(name, term.random)(term.value)
+        function = algebra.backend.function(name) if term.random else function_of(name)
+        value = function(term.value)
     except np.linalg.LinAlgError as error:
         raise ModelError(f"{name}({ast.unparse(node.args[0])}): {error}", code="not-a-covariance") from None
     dims: tuple[str | None, ...] = {"inv": term.dims[::-1], "cholesky": term.dims}.get(name, ())
@@ -121,17 +119,15 @@ def _solve(algebra: Algebra, node: ast.Call, triangular: bool) -> Term:
     rest = tuple(d for d in right.dims if d != matrix.dims[0])
     symbolic = matrix.random or right.random
     a, b = (algebra.symbolic(t) if symbolic else np.asarray(t.value) for t in (matrix, right))
-    b = moved(b, right.dims.index(matrix.dims[0]), 0)
+    b = moved(algebra, b, right.dims.index(matrix.dims[0]), 0)
     if triangular and symbolic:
-        import pytensor.tensor as pt
-
-        value = pt.linalg.solve_triangular(a, b, lower=True, b_ndim=1 if not rest else 2)
+        value = algebra.backend.solve_lower(a, b)
     elif triangular:
         from scipy.linalg import solve_triangular
 
         value = solve_triangular(a, b, lower=True)
     else:
-        value = function_of("solve", symbolic)(a, b)
+        value = (algebra.backend.function("solve") if symbolic else function_of("solve"))(a, b)
     return Term(value, (matrix.dims[1], *rest))
 
 
@@ -157,9 +153,7 @@ def trace(algebra: Algebra, node: ast.Call) -> Term:
 def diagonal(algebra: Algebra, node: ast.Call) -> Term:
     term = _square(algebra, node.args[0], "diagonal")
     if term.random:
-        import pytensor.tensor as pt
-
-        return Term(pt.diagonal(term.value), term.dims[:1])
+        return Term(algebra.backend.diagonal(term.value), term.dims[:1])
     return Term(np.diagonal(term.value).copy(), term.dims[:1])
 
 
@@ -169,9 +163,7 @@ def diag(algebra: Algebra, node: ast.Call) -> Term:
         raise ModelError("diag(v, dim2) needs a vector with a dimension", code="bad-dimensions")
     if not term.random:
         return Term(np.diag(np.asarray(term.value)), (*term.dims, dim))
-    import pytensor.tensor as pt
-
-    return Term(pt.diag(term.value), (*term.dims, dim))
+    return Term(algebra.backend.diag(term.value), (*term.dims, dim))
 
 
 def eye(algebra: Algebra, node: ast.Call) -> Term:

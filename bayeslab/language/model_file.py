@@ -54,10 +54,14 @@ class Source:
     model : Model
     folder : Path
         Folder of the file.
+    network : Path or None
+        The network file that the model names.
     """
 
-    def __init__(self, model: Model, file: Path, shown: str, places: dict[Path_, tuple[int, int]]) -> None:
-        self.model, self.file, self.folder = model, file, file.parent
+    def __init__(
+        self, model: Model, file: Path, shown: str, places: dict[Path_, tuple[int, int]], network: Path | None = None
+    ) -> None:
+        self.model, self.file, self.folder, self.network = model, file, file.parent, network
         self._shown, self._places = shown, places
 
     def where(self, path: Path_, offset: int = 0) -> str:
@@ -103,13 +107,14 @@ def read(path: str | os.PathLike[str]) -> Source:
     if is_network_file(file):
         return _network_source(file, shown)
     text = _text(file, shown)
-    content, places = _plain(text, shown)
-    content = _with_network(content, file.parent, shown, places)
+    written, places = _plain(text, shown)
+    content = _with_network(written, file.parent, shown, places)
     try:
         model = parse_model(content)
     except Problem as problem:
         raise ModelError(problem.message, where=_where(shown, places, problem.path), code=problem.code) from None
-    source = Source(model, file, shown, places)
+    network = None if content is written else file.parent / written["model"]["network"]
+    source = Source(model, file, shown, places, network)
     with source.located():
         registry.load("families", model.model.family).check(model, None)
     return source

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bayeslab.errors import DataError, ModelError
 from bayeslab.language.algebra import Algebra, Term
-from bayeslab.language.functions import SUMS, as_float, function_of, numpy_reduction, pytensor_reduction
+from bayeslab.language.functions import SUMS, as_float, function_of, numpy_reduction
 
 __all__ = ["along", "reduced"]
 
@@ -35,7 +34,7 @@ def reduced(algebra: Algebra, name: str, node: ast.Call) -> Term:
     if name in SUMS:
         value = as_float(value)
     if term.random:
-        out = pytensor_reduction(name, value, axis)
+        out = algebra.backend.reduction(name, value, axis)
     else:
         out = numpy_reduction(name, np.asarray(value), axis)
         if not np.all(np.isfinite(out)):
@@ -57,14 +56,10 @@ def along(algebra: Algebra, name: str, node: ast.Call) -> Term:
             f"{name}() needs a vector; '{ast.unparse(node.args[0])}' is a single number", code="bad-dimensions"
         )
     axis = term.dims.index(algebra.dims_of(node, 1, term)) if len(node.args) > 1 else len(term.dims) - 1
-    if term.random:
-        import pytensor.tensor as pt
-
-        function: Callable[..., Any] = getattr(pt.special, name, None) or getattr(pt, name)
-    else:
-        function = function_of(name, False)
+    value = as_float(term.value)
+    out = algebra.backend.along(name, value, axis) if term.random else function_of(name)(value, axis=axis)
     dims = term.dims if name != "logsumexp" else (*term.dims[:axis], *term.dims[axis + 1 :])
-    return Term(function(as_float(term.value), axis=axis), dims, undefined=term.undefined)
+    return Term(out, dims, undefined=term.undefined)
 
 
 def _thawed(value: Any) -> Any:

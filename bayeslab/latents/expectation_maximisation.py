@@ -42,7 +42,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +92,7 @@ class Problem(Protocol):
         ...
 
 
+@runtime_checkable
 class Smooth(Problem, Protocol):
     """A problem with unconstrained coordinates, for variants that extrapolate or use gradients."""
 
@@ -361,7 +362,7 @@ def _em(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
 def _accelerated(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
     """SQUAREM, scheme S3 of [2]_, made monotone by falling back to the second EM step."""
     problem = cast(Smooth, trail.problem)
-    able, longest, n_small, polished = hasattr(problem, "gradient"), 1.0, 0, False
+    able, longest, n_small, polished = isinstance(trail.problem, Smooth), 1.0, 0, False
     while n_small < 2:
         before = trail.point.value
         x0 = problem.flatten(trail.point.theta)

@@ -289,7 +289,8 @@ class Latent(ABC):
         """Log density of the prior, up to a constant."""
         total = 0.0
         for name in self.learned:
-            exponent = np.where(self.concentration(name) > 0, self.concentration(name) - 1, 0.0)
+            prior = self.concentration(name)
+            exponent = np.where(prior > 0, prior - 1, 0.0)
             used = exponent != 0
             with np.errstate(divide="ignore"):
                 total += float(np.sum(exponent[used] * np.log(values[name][used])))

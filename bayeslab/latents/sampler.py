@@ -22,7 +22,7 @@ import numpy as np
 
 from bayeslab.errors import Stopped
 
-__all__ = ["Arrays", "Chains", "Sampler", "frozen", "recorded", "run", "stacked", "thawed"]
+__all__ = ["Arrays", "Chains", "Sampler", "frozen", "prefixed", "recorded", "run", "stacked", "thawed", "with_draw"]
 
 type Arrays = Mapping[str, np.ndarray]
 
@@ -95,13 +95,13 @@ def recorded[Answer](sampler: Sampler, finish: Callable[[Mapping[int, Arrays], i
     def advance(chain: Arrays, sweeps: int) -> Arrays:
         rng, draws, tune = thawed(chain["rng"]), int(chain["draws"]), int(chain["tune"])
         done = int(chain["done"])
-        state: Arrays = _named(chain, "state_")
-        kept = {name: value.copy() for name, value in _named(chain, "kept_").items()}
+        state: Arrays = prefixed(chain, "state_")
+        kept = {name: value.copy() for name, value in prefixed(chain, "kept_").items()}
         for draw in range(done - tune, done - tune + sweeps):
             state, info = sampler.step(rng, state)
             if draw >= 0:
                 for name, value in info.items():
-                    kept[name] = _with(kept.get(name), np.asarray(value), draw, draws)
+                    kept[name] = with_draw(kept.get(name), np.asarray(value), draw, draws)
         counts = {"done": np.array(done + sweeps), "tune": chain["tune"], "draws": chain["draws"], "rng": frozen(rng)}
         return (
             {f"state_{name}": value for name, value in state.items()}
@@ -116,7 +116,7 @@ def recorded[Answer](sampler: Sampler, finish: Callable[[Mapping[int, Arrays], i
                 "stopped before every chain had a draw after tuning; go on with `bayeslab fit --resume RUN`",
                 code="stopped",
             )
-        return finish({k: _named(chain, "kept_") for k, chain in chains.items()}, n_draws)
+        return finish({k: prefixed(chain, "kept_") for k, chain in chains.items()}, n_draws)
 
     return Chains(begin, advance, ended)
 
@@ -135,12 +135,13 @@ def stacked(kept: Mapping[int, Arrays], name: str, n_draws: int) -> np.ndarray:
     return np.stack([_wide(array, shape) for array in arrays])
 
 
-def _named(chain: Arrays, prefix: str) -> dict[str, np.ndarray]:
+def prefixed(chain: Arrays, prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with a prefix, named without it."""
     return {name.removeprefix(prefix): value for name, value in chain.items() if name.startswith(prefix)}
 
 
-def _with(values: np.ndarray | None, value: np.ndarray, draw: int, draws: int) -> np.ndarray:
-    """Store one more draw in the array of all draws."""
+def with_draw(values: np.ndarray | None, value: np.ndarray, draw: int, draws: int) -> np.ndarray:
+    """Store one more draw in the array of all draws, in place, with more room if it needs more."""
     if values is None:
         values = np.zeros((draws, *value.shape), value.dtype)
     values = _wide(values, (draws, *np.maximum(values.shape[1:], value.shape)))

@@ -30,6 +30,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.constants import LOG_PI
 from bayeslab.learners.toolbox.estimator import Count, Estimator, LearnerOptions
+from bayeslab.learners.toolbox.lazy import Lazy
 
 __all__ = [
     "CATEGORIES",
@@ -175,7 +176,7 @@ def conditional_density(joint: Any, x: Any, values: Any) -> Array:
     return np.asarray(np.exp(log - logsumexp(log)) / (at[1] - at[0]))
 
 
-class KernelDensityClassifier(ClassifierMixin, Estimator, options=Options):
+class KernelDensityClassifier(ClassifierMixin, Lazy, Estimator, options=Options):
     """Bayes' rule with a density of each class.
 
     Parameters
@@ -195,6 +196,7 @@ class KernelDensityClassifier(ClassifierMixin, Estimator, options=Options):
     def fit(self, X: Any, y: Any) -> Self:
         """A density for each class."""
         X, y = validate_data(self, X, y, dtype=np.float64)
+        self._rows = X, y
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         self._log_prior = np.log(np.bincount(codes) / len(codes))

@@ -24,6 +24,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.learners.toolbox.estimator import Estimator, LearnerOptions
+from bayeslab.learners.toolbox.lazy import Lazy
 from bayeslab.learners.toolbox.windows import Window, log_window
 
 __all__ = [
@@ -60,7 +61,7 @@ class Options(LearnerOptions):
     )
 
 
-class _Weighted(Estimator, options=Options):
+class _Weighted(Lazy, Estimator, options=Options):
     kernel: str
     width: float | None
 
@@ -134,6 +135,7 @@ class KernelRegression(RegressorMixin, _Weighted):
     def fit(self, X: Any, y: Any) -> Self:
         """Store the rows; choose the width."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        self._rows = X, y
         self._store(X, np.asarray(y, float))
         return self
 
@@ -161,6 +163,7 @@ class KernelVote(ClassifierMixin, _Weighted):
     def fit(self, X: Any, y: Any) -> Self:
         """Store the rows; choose the width."""
         X, y = validate_data(self, X, y, dtype=np.float64)
+        self._rows = X, y
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         self._store(X, np.eye(len(self.classes_))[codes])

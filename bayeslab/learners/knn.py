@@ -25,12 +25,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.learners.toolbox.estimator import Applies, Count, Estimator, LearnerOptions, NonNegative
 from bayeslab.learners.toolbox.kd_tree import KDTree
+from bayeslab.learners.toolbox.lazy import Lazy
 from bayeslab.learners.toolbox.neighbours import Metric, Neighbours, Power, Rows, Space, local_metric
 
 __all__ = [
@@ -86,7 +88,7 @@ class Options(LearnerOptions):
     algorithm: Literal["auto", "kd_tree", "ball_tree", "brute"] = Field("auto", description="How neighbours are found.")
 
 
-class _Neighbourly(Estimator, options=Options):
+class _Neighbourly(Lazy, Estimator, options=Options):
     """Code that both tasks share: the rows, the search, and leave-one-out errors."""
 
     n_neighbors: Any
@@ -104,7 +106,7 @@ class _Neighbourly(Estimator, options=Options):
         self._target = target
         self._index = Neighbours(self._space, self._points, self.algorithm)
         if isinstance(self.n_neighbors, str):
-            tried = np.arange(1, min(len(X) - 1, 50) + 1, 2)
+            tried = np.arange(1, min(X.shape[0] - 1, 50) + 1, 2)
             errors = self.leave_one_out_errors(tried)
             best = int(np.argmin(np.round(errors, 12)))
             self.n_neighbors_, self.leave_one_out_error_ = int(tried[best]), float(errors[best])
@@ -128,9 +130,18 @@ class _Neighbourly(Estimator, options=Options):
                 f"n_neighbors is {self.n_neighbors!r}, and there are n_samples = {n_rows} rows: take fewer"
             )
 
-    def _queries(self, X: Any) -> Array:
+    def _queries(self, X: Any) -> Any:
         check_is_fitted(self)
-        return self._space.points(np.asarray(validate_data(self, X, reset=False, dtype=np.float64)))
+        X = validate_data(self, X, reset=False, dtype=np.float64, accept_sparse="csr")
+        if sparse.issparse(self._points):
+            return sparse.csr_array(X)
+        return self._space.points(X.toarray() if sparse.issparse(X) else X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        powers = self.metric == "minkowski" and self.p in (1, 2)
+        tags.input_tags.sparse = (powers or self.metric == "kernel") and not len(self.categorical)
+        return tags
 
     def kneighbors(self, X: Any, n_neighbors: int | None = None) -> tuple[Array, Rows]:
         """Distances and positions of the nearest training rows, nearest first; ties in the order of the rows."""
@@ -163,7 +174,7 @@ class _Neighbourly(Estimator, options=Options):
 
     def _without_own(self, k: int) -> tuple[Array, Rows]:
         """Neighbours of each training row, without the row itself."""
-        n = len(self._points)
+        n = self._points.shape[0]
         if not 1 <= k < n:
             raise ValueError(f"leaving one of n_samples = {n} rows out, there are not {k} neighbours")
         distances, rows = self._nearest(self._points, k + 1)
@@ -202,6 +213,7 @@ class KNNClassifier(ClassifierMixin, _Neighbourly):
         A kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`.
     gamma : float or None
     algorithm : {"auto", "kd_tree", "ball_tree", "brute"}
+        Sparse rows are searched by brute force.
     categorical : tuple of int
         Columns of codes; two different codes are at distance one.
     n_local : int or None
@@ -233,10 +245,11 @@ class KNNClassifier(ClassifierMixin, _Neighbourly):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Store the rows."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr")
+        self._rows = X, y
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        self.suits(len(X), X.shape[1], len(self.classes_))
+        self.suits(X.shape[0], X.shape[1], len(self.classes_))
         self._store(X, codes)
         return self
 
@@ -305,10 +318,18 @@ class KNNRegressor(RegressorMixin, _Neighbourly):
         self.n_neighbors, self.weights, self.combine, self.metric, self.p = n_neighbors, weights, combine, metric, p
         self.kernel, self.gamma, self.algorithm, self.categorical = kernel, gamma, algorithm, categorical
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse &= self.combine in ("mean", "median")
+        return tags
+
     def fit(self, X: Any, y: Any) -> Self:
         """Store the rows."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        self.suits(len(X), X.shape[1], 0)
+        X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr", y_numeric=True)
+        if sparse.issparse(X) and self.combine in ("linear", "interpolate"):
+            raise ValueError(f"combine {self.combine} with sparse rows: take mean or median, or give X.toarray()")
+        self._rows = X, y
+        self.suits(X.shape[0], X.shape[1], 0)
         self._store(X, np.asarray(y, float))
         if self.combine == "interpolate":
             self._knots, inverse, counts = np.unique(X[:, 0], return_inverse=True, return_counts=True)

@@ -23,12 +23,13 @@ from pydantic import Field
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Lasso, LinearRegression, Ridge, lasso_path
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bayeslab.learners.toolbox.curves import by_pass
-from bayeslab.learners.toolbox.descent import safe_rate, settled
-from bayeslab.learners.toolbox.descent_kernels import LINEAR, stochastic
-from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions, NonNegative, warn_unless
+from bayeslab.learners.toolbox.descent import Rows, rows_of, safe_rate, settled
+from bayeslab.learners.toolbox.descent_kernels import LINEAR
+from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions, NonNegative, guarded, warn_unless
 
 __all__ = [
     "CATEGORIES",
@@ -124,47 +125,108 @@ class GradientLinear(RegressorMixin, Estimator, options=Options):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Run gradient descent from zero weights."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr", y_numeric=True)
         y = np.asarray(y, float)
         weight = _check_sample_weight(sample_weight, X)
         if self.solver not in ("batch", "stochastic"):
             raise ValueError(f"solver is batch or stochastic, not {self.solver!r}")
-        rows, rng = np.column_stack([np.ones(len(X)), X]), check_random_state(self.random_state)
-        n, w, shrink, steps = weight.sum(), np.zeros(rows.shape[1]), self.ridge / weight.sum(), 0
+        rows, rng = rows_of(X), check_random_state(self.random_state)
+        w, shrink, steps = np.zeros(rows.shape[1]), self.ridge / weight.sum(), 0
         losses, trace = [], []
-        rate = self.rate or safe_rate(rows, weight, self.solver)
+        rate = float(self.rate or safe_rate(rows, weight, self.solver))
         for _ in range(self.max_iter):
             slope = None
             if self.solver == "stochastic":
-                order = rng.permutation(len(rows))
-                steps = stochastic(rows, y, weight, order, w, LINEAR, float(rate), float(self.decay), steps, shrink)
+                steps = self._descend(rows, y, weight, rng, w, rate, steps, shrink)
             else:
-                slope = (weight * (y - rows @ w)) @ rows / n - shrink * np.concatenate([[0.0], w[1:]])
+                slope = _slope(rows, y, weight, w, shrink)
                 step = rate * self.decay / (self.decay + steps) if self.decay > 0 else rate
                 w, steps = w + step * slope, steps + 1
-            with np.errstate(over="ignore", invalid="ignore"):
-                losses.append(float(weight @ (y - rows @ w) ** 2 / n))
+            losses.append(_loss(rows, y, weight, w, rate))
             trace.append(w.copy())
-            if not np.isfinite(losses[-1]):
-                raise ValueError(f"Gradient descent diverges with rate {rate:g}: take a smaller one")
             if slope is not None and np.abs(slope).max() < self.tol:
                 break
-        self.intercept_, self.coef_ = float(w[0]), w[1:]
-        self.losses_, self.weights_, self.n_iter_ = np.array(losses), np.array(trace), len(losses)
-        left = (weight * (y - rows @ w)) @ rows / n - shrink * np.concatenate([[0.0], w[1:]])
-        middle = weight @ y / n
-        spread = float(np.sqrt(weight @ (y - middle) ** 2 / n)) + 1e-9 * abs(float(middle))
-        self.converged_ = settled(left, rows, weight, spread, self.solver == "stochastic")
+        self.losses_, self.n_iter_, self.weights_ = np.array(losses), len(losses), np.array(trace)
+        self._steps, self._n, self._rate = len(losses) * rows.shape[0], float(weight.sum()), rate
+        self._settle(rows, y, weight, w, shrink)
         text = f"the gradient is not zero after max_iter = {self.max_iter} passes: allow more, or take solver exact"
         if self.solver == "stochastic":
             text = f"the weights still move after max_iter = {self.max_iter} passes: allow more, or give a decay"
         warn_unless(self.converged_, self, text)
         return self
 
+    @available_if(lambda self: self.solver == "stochastic")
+    @guarded
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Descend over more rows once, from the present weights; the first call starts at zero weights.
+
+        Available for ``solver="stochastic"``. The penalty is that of all rows so far, and the default rate the smallest
+        of all parts. ``converged_`` says whether the mean gradient of the last part is small.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (rows, columns)
+        y : array, shape (rows,)
+        sample_weight : array, shape (rows,), optional
+        """
+        first = not hasattr(self, "coef_")
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, accept_sparse="csr", y_numeric=True, reset=first, ensure_min_samples=1
+        )
+        y, weight, rows = np.asarray(y, float), _check_sample_weight(sample_weight, X), rows_of(X)
+        if first:
+            w, self._steps, self._n, self._rate, self.n_iter_ = np.zeros(rows.shape[1]), 0, 0.0, np.inf, 0
+            self.losses_, self.weights_ = np.zeros(0), np.zeros((0, rows.shape[1]))
+        else:
+            w = np.concatenate([[self.intercept_], self.coef_])
+        self._n += float(weight.sum())
+        self._rate = min(self._rate, float(self.rate or safe_rate(rows, weight, self.solver)))
+        rng, shrink = check_random_state(self.random_state), self.ridge / self._n
+        self._steps = self._descend(rows, y, weight, rng, w, self._rate, self._steps, shrink)
+        self.losses_ = np.append(self.losses_, _loss(rows, y, weight, w, self._rate))
+        self.weights_, self.n_iter_ = np.vstack([self.weights_, w]), self.n_iter_ + 1
+        self._settle(rows, y, weight, w, shrink)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _descend(
+        self, rows: Rows, y: Array, weight: Array, rng: Any, w: Array, rate: float, steps: int, shrink: float
+    ) -> int:
+        """A pass over the rows in random order, which changes the weights in place; the number of steps so far."""
+        order = rng.permutation(rows.shape[0])
+        return rows.descend(y, weight, order, w, LINEAR, rate, float(self.decay), steps, shrink)
+
+    def _settle(self, rows: Rows, y: Array, weight: Array, w: Array, shrink: float) -> None:
+        """Set the coefficients, and whether the gradient is small there."""
+        self.intercept_, self.coef_ = float(w[0]), w[1:].copy()
+        middle = weight @ y / weight.sum()
+        spread = float(np.sqrt(weight @ (y - middle) ** 2 / weight.sum())) + 1e-9 * abs(float(middle))
+        slope = _slope(rows, y, weight, w, shrink)
+        self.converged_ = settled(slope, rows, weight, spread, self.solver == "stochastic")
+
     def predict(self, X: Any) -> np.ndarray:
         """The linear prediction."""
         check_is_fitted(self)
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64) @ self.coef_ + self.intercept_)
+        X = validate_data(self, X, reset=False, dtype=np.float64, accept_sparse="csr")
+        return np.asarray(X @ self.coef_ + self.intercept_)
+
+
+def _slope(rows: Rows, y: Array, weight: Array, w: Array, shrink: float) -> Array:
+    """The mean of error times input, less the penalty's slope."""
+    return rows.pulled(weight * (y - rows.scores(w))) / weight.sum() - shrink * np.concatenate([[0.0], w[1:]])
+
+
+def _loss(rows: Rows, y: Array, weight: Array, w: Array, rate: float) -> float:
+    """The mean squared error; refused if it is not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = float(weight @ (y - rows.scores(w)) ** 2 / weight.sum())
+    if not np.isfinite(out):
+        raise ValueError(f"Gradient descent diverges with rate {rate:g}: take a smaller one")
+    return out
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,9 @@ from pydantic import Field
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners.toolbox.descent import settled
+from bayeslab.learners.toolbox.descent import DenseRows, settled
 from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions, NonNegative, Passes, warn_unless
+from bayeslab.learners.toolbox.lazy import Lazy
 from bayeslab.learners.toolbox.windows import Window, log_window
 
 __all__ = [
@@ -78,7 +79,7 @@ class Options(LearnerOptions):
     )
 
 
-class LocallyWeighted(RegressorMixin, Estimator, options=Options):
+class LocallyWeighted(RegressorMixin, Lazy, Estimator, options=Options):
     """A linear function around each query.
 
     Parameters
@@ -117,6 +118,7 @@ class LocallyWeighted(RegressorMixin, Estimator, options=Options):
     def fit(self, X: Any, y: Any) -> Self:
         """Store the rows."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        self._rows = X, y
         self._points, self._target = X, np.asarray(y, float)
         self.n_samples_ = len(X)
         self.n_neighbors_ = self.n_neighbors or self._chosen()
@@ -199,7 +201,7 @@ class LocallyWeighted(RegressorMixin, Estimator, options=Options):
         middle = weight @ target
         spread = float(np.sqrt(weight @ (target - middle) ** 2)) + 1e-9 * abs(float(middle))
         left = (weight * (target - rows @ coefficients)) @ rows
-        return coefficients, settled(left, rows, weight, spread, False)
+        return coefficients, settled(left, DenseRows(rows[:, 1:]), weight, spread, False)
 
     def _warn(self, n: int, n_queries: int) -> None:
         text = f"around {n} of {n_queries} queries the gradient is not zero after max_steps = {self.max_steps} steps"

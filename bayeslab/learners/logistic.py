@@ -22,13 +22,15 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bayeslab.learners.toolbox.curves import by_pass
-from bayeslab.learners.toolbox.descent import safe_rate, settled
-from bayeslab.learners.toolbox.descent_kernels import LIKELIHOOD, SQUARED, stochastic
-from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions, NonNegative, warn_unless
+from bayeslab.learners.toolbox.descent import Rows, rows_of, safe_rate, settled
+from bayeslab.learners.toolbox.descent_kernels import LIKELIHOOD, SQUARED
+from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions, NonNegative, guarded, warn_unless
+from bayeslab.learners.toolbox.parts import classes_of_parts
 
 __all__ = [
     "CATEGORIES",
@@ -148,7 +150,7 @@ class GradientLogistic(ClassifierMixin, Estimator, options=Options):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Run gradient descent from zero weights."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr")
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X)
         self.classes_ = np.unique(y)
@@ -156,11 +158,12 @@ class GradientLogistic(ClassifierMixin, Estimator, options=Options):
             raise ValueError(f"Logistic regression needs two classes; there is one class, {self.classes_[0]!r}")
         if self.loss not in ("likelihood", "squared") or self.solver not in ("batch", "stochastic"):
             raise ValueError(f"unknown loss {self.loss!r} or solver {self.solver!r}")
-        rows = np.column_stack([np.ones(len(X)), X])
+        rows = rows_of(X)
         rng = check_random_state(self.random_state)
         positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         units = [self._unit(rows, (y == c).astype(float), weight, rng) for c in positives]
         weights = np.array([w for w, _, _ in units])
+        self._weights = weights
         self.intercept_, self.coef_ = weights[:, 0], weights[:, 1:]
         self.losses_ = [curve for _, curve, _ in units]
         self.converged_ = all(end for _, _, end in units)
@@ -169,42 +172,101 @@ class GradientLogistic(ClassifierMixin, Estimator, options=Options):
         if self.solver == "stochastic":
             text = f"the weights still move after max_iter = {self.max_iter} passes: allow more, or give a decay"
         warn_unless(self.converged_, self, text)
+        self._steps, self._n = int(self.n_iter_.max()) * rows.shape[0], float(weight.sum())
+        self._rate = self._safe(rows, weight)
         return self
 
-    def _unit(self, rows: Array, target: Array, weight: Array, rng: Any) -> tuple[Array, Array, bool]:
-        n, w = weight.sum(), np.zeros(rows.shape[1])
-        kind: Any = self.loss
-        shrink = 1.0 / (self.C * n)
-        curve, steps = [], 0
-        rate = self.rate or 4 * safe_rate(rows, weight, self.solver)
+    @available_if(lambda self: self.solver == "stochastic")
+    @guarded
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Descend over more rows once, from the present weights; the first call starts at zero weights.
+
+        Available for ``solver="stochastic"``. The penalty is that of all rows so far, and the default rate the smallest
+        of all parts. ``converged_`` says whether the mean gradient of the last part is small.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (rows, columns)
+        y : array, shape (rows,)
+        classes : array, optional
+            All classes of all parts; needed in the first call if the first part lacks some.
+        sample_weight : array, shape (rows,), optional
+        """
+        first = not hasattr(self, "classes_")
+        X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr", reset=first)
+        check_classification_targets(y)
+        weight = _check_sample_weight(sample_weight, X)
+        self.classes_ = classes_of_parts(self, y, classes)
+        rows, positives = rows_of(X), self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        if first:
+            self._weights, self._steps, self._n = np.zeros((len(positives), rows.shape[1])), 0, 0.0
+            self._rate, self.losses_ = np.inf, [np.zeros(0) for _ in positives]
+            self.n_iter_ = np.zeros(len(positives), int)
+        self._rate, self._n = min(self._rate, self._safe(rows, weight)), self._n + float(weight.sum())
+        rng, start, shrink, ends = check_random_state(self.random_state), self._steps, 1 / (self.C * self._n), []
+        for u, c in enumerate(positives):
+            target, w = (y == c).astype(float), self._weights[u]
+            self._steps = self._descend(rows, target, weight, rng, w, self._rate, start, shrink)
+            self.losses_[u] = np.append(self.losses_[u], self._loss(rows, target, weight, w, shrink, self._rate))
+            ends.append(settled(self._slope(rows, target, weight, w, shrink), rows, weight, 1.0, True))
+        self.n_iter_, self.converged_ = self.n_iter_ + 1, all(ends)
+        self.intercept_, self.coef_ = self._weights[:, 0].copy(), self._weights[:, 1:].copy()
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _safe(self, rows: Rows, weight: Array) -> float:
+        """The given rate, or the largest at which descent cannot diverge."""
+        return float(self.rate or 4 * safe_rate(rows, weight, self.solver))
+
+    def _descend(
+        self, rows: Rows, target: Array, weight: Array, rng: Any, w: Array, rate: float, steps: int, shrink: float
+    ) -> int:
+        """A pass over the rows in random order, which changes the weights in place; the number of steps so far."""
+        code = LIKELIHOOD if self.loss == "likelihood" else SQUARED
+        order = rng.permutation(rows.shape[0])
+        return rows.descend(target, weight, order, w, code, rate, float(self.decay), steps, shrink)
+
+    def _slope(self, rows: Rows, target: Array, weight: Array, w: Array, shrink: float) -> Array:
+        """The mean gradient of the log likelihood, or of minus half the squared error, with the penalty."""
+        h = expit(rows.scores(w))
+        error = weight * (target - h) * (h * (1 - h) if self.loss == "squared" else 1.0)
+        return rows.pulled(error) / weight.sum() - shrink * np.concatenate([[0.0], w[1:]])
+
+    def _loss(self, rows: Rows, target: Array, weight: Array, w: Array, shrink: float, rate: float) -> float:
+        """The mean loss with the penalty; refused if it is not finite."""
+        score = rows.scores(w)
+        squared = self.loss == "squared"
+        each = 0.5 * (target - expit(score)) ** 2 if squared else np.logaddexp(0, score) - target * score
+        out = float(weight @ each / weight.sum() + 0.5 * shrink * (w[1:] @ w[1:]))
+        if not np.isfinite(out):
+            raise ValueError(f"Gradient descent diverges with rate {rate:g}: take a smaller one")
+        return out
+
+    def _unit(self, rows: Rows, target: Array, weight: Array, rng: Any) -> tuple[Array, Array, bool]:
+        w, shrink = np.zeros(rows.shape[1]), 1.0 / (self.C * weight.sum())
+        curve, steps, rate = [], 0, self._safe(rows, weight)
         for _ in range(self.max_iter):
+            slope = None
             if self.solver == "stochastic":
-                order = rng.permutation(len(rows))
-                code = LIKELIHOOD if kind == "likelihood" else SQUARED
-                steps = stochastic(rows, target, weight, order, w, code, float(rate), float(self.decay), steps, shrink)
-                slope = None
+                steps = self._descend(rows, target, weight, rng, w, rate, steps, shrink)
             else:
-                h = expit(rows @ w)
-                error = weight * (target - h) * (h * (1 - h) if kind == "squared" else 1.0)
-                slope = error @ rows / n - shrink * np.concatenate([[0.0], w[1:]])
+                slope = self._slope(rows, target, weight, w, shrink)
                 step = rate * self.decay / (self.decay + steps) if self.decay > 0 else rate
                 w, steps = w + step * slope, steps + 1
-            score = rows @ w
-            each = 0.5 * (target - expit(score)) ** 2 if kind == "squared" else np.logaddexp(0, score) - target * score
-            curve.append(float(weight @ each / n + 0.5 * shrink * (w[1:] @ w[1:])))
-            if not np.isfinite(curve[-1]):
-                raise ValueError(f"Gradient descent diverges with rate {rate:g}: take a smaller one")
+            curve.append(self._loss(rows, target, weight, w, shrink, rate))
             if slope is not None and np.abs(slope).max() < self.tol:
                 break
-        h = expit(rows @ w)
-        error = weight * (target - h) * (h * (1 - h) if kind == "squared" else 1.0)
-        left = error @ rows / n - shrink * np.concatenate([[0.0], w[1:]])
+        left = self._slope(rows, target, weight, w, shrink)
         return w, np.array(curve), settled(left, rows, weight, 1.0, self.solver == "stochastic")
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Log odds, shape (rows,) for two classes, else (rows, classes)."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        X = validate_data(self, X, reset=False, dtype=np.float64, accept_sparse="csr")
         scores = X @ self.coef_.T + self.intercept_
         return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
 

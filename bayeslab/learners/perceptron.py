@@ -27,14 +27,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.arrays import number, real, two_sides
 from bayeslab.errors import OptionError
 from bayeslab.learners.toolbox.curves import by_pass
-from bayeslab.learners.toolbox.descent_kernels import perceptron as one_pass
-from bayeslab.learners.toolbox.estimator import Estimator, LearnerOptions, warn_unless
+from bayeslab.learners.toolbox.descent import DenseRows, Rows, rows_of
+from bayeslab.learners.toolbox.estimator import Estimator, LearnerOptions, guarded, warn_unless
+from bayeslab.learners.toolbox.parts import classes_of_parts
 
 __all__ = [
     "CATEGORIES",
@@ -123,12 +125,12 @@ class Perceptron(ClassifierMixin, Estimator, options=Options):
         coef_init, intercept_init
             Initial weights; default zero.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr")
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError(f"A perceptron needs rows of two classes; there is one class, {self.classes_[0]!r}")
-        rows = np.column_stack([np.ones(len(X)), X])
+        rows = rows_of(X)
         positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         start = np.zeros((len(positives), rows.shape[1]))
         if intercept_init is not None:
@@ -153,10 +155,76 @@ class Perceptron(ClassifierMixin, Estimator, options=Options):
         bounded = self.decay == 0 and not start.any()
         self.update_bounds_ = np.array([unit["bound"] if bounded else np.nan for unit in units])
         self._votes = [(unit["votes"], unit["survived"]) for unit in units] if self.use == "voted" else None
+        self._last = np.array([unit["last"] for unit in units])
+        self._total = np.array([unit["total"] for unit in units])
+        self._steps = [unit["steps"] for unit in units]
         return self
 
-    def _unit(self, rows: Array, labels: NDArray[np.int64], weights: Array, rng: Any) -> dict[str, Any]:
-        n = len(rows)
+    @available_if(lambda self: self.use != "pocket")
+    @guarded
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Pass over more rows once, from the present weights; the first call starts at zero weights.
+
+        Not available for ``use="pocket"``, which needs all rows to compare weights. The average and the vote are over
+        the rows of all parts. ``update_bounds_`` is NaN, and ``converged_`` is about the last part.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (rows, columns)
+        y : array, shape (rows,)
+        classes : array, optional
+            All classes of all parts; needed in the first call if the first part lacks some.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr", reset=not hasattr(self, "classes_"))
+        check_classification_targets(y)
+        first = not hasattr(self, "classes_")
+        self.classes_ = classes_of_parts(self, y, classes)
+        rows, positives = rows_of(X), self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        n, n_units = rows.shape[0], len(positives)
+        if first:
+            self._last, self._total = np.zeros((n_units, rows.shape[1])), np.zeros((n_units, rows.shape[1]))
+            self._steps, self.errors_ = [0] * n_units, [np.zeros(0, int) for _ in positives]
+            self.n_iter_, self.n_updates_ = np.zeros(n_units, int), np.zeros(n_units, int)
+            self._votes = [(np.zeros((0, rows.shape[1])), np.zeros(0)) for _ in positives]
+            self._votes = self._votes if self.use == "voted" else None
+        rng, used = check_random_state(self.random_state), np.empty_like(self._last)
+        changes = np.zeros(n_units, int)
+        for u, c in enumerate(positives):
+            labels, weights = (y == c).astype(np.int64), self._last[u]
+            order = rng.permutation(n) if self.shuffle else np.arange(n)
+            room = n if self._votes is not None else 0
+            votes, survived = np.empty((room, rows.shape[1])), np.zeros(room + 1 if room else 0, np.int64)
+            self._steps[u], changes[u] = self._pass(
+                rows, labels, order, weights, self._steps[u], self._total[u], votes, survived
+            )
+            if self._votes is not None:
+                before, lived = self._votes[u]
+                self._votes[u] = (
+                    np.vstack([before, votes[: changes[u]], weights]),
+                    np.concatenate([lived, survived[: changes[u] + 1]]),
+                )
+            wrong = np.sum(self._says(rows.scores(weights)) != labels)
+            self.errors_[u] = np.append(self.errors_[u], wrong)
+            used[u] = self._total[u] / self._steps[u] if self.use == "averaged" else weights
+        self.n_iter_, self.n_updates_ = self.n_iter_ + 1, self.n_updates_ + changes
+        self.intercept_, self.coef_ = used[:, 0].copy(), used[:, 1:].copy()
+        self.converged_, self.update_bounds_ = not changes.any(), np.full(n_units, np.nan)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _pass(
+        self, rows: Rows, labels: Any, order: Any, weights: Array, steps: int, total: Array, votes: Array, survived: Any
+    ) -> tuple[int, int]:
+        """One pass over the rows: the number of steps so far, and of updates in the pass."""
+        rates = float(self.rate), float(self.decay), bool(self.at_zero)
+        return rows.correct(labels, order, weights, *rates, steps, total, votes, survived)
+
+    def _unit(self, rows: Rows, labels: NDArray[np.int64], weights: Array, rng: Any) -> dict[str, Any]:
+        n = rows.shape[0]
         votes, survived = [], []
         total, best, fewest = np.zeros_like(weights), weights.copy(), n + 1
         errors: list[int] = []
@@ -166,20 +234,8 @@ class Perceptron(ClassifierMixin, Estimator, options=Options):
             before = weights.copy()
             order = rng.permutation(n) if self.shuffle else np.arange(n)
             kept, lived = np.empty((room, rows.shape[1])), np.zeros(room + 1 if room else 0, np.int64)
-            steps, changed = one_pass(
-                rows,
-                labels,
-                order,
-                weights,
-                float(self.rate),
-                float(self.decay),
-                bool(self.at_zero),
-                steps,
-                total,
-                kept,
-                lived,
-            )
-            wrong = int(np.sum(self._says(rows @ weights) != labels))
+            steps, changed = self._pass(rows, labels, order, weights, steps, total, kept, lived)
+            wrong = int(np.sum(self._says(rows.scores(weights)) != labels))
             errors.append(wrong)
             changes += changed
             converged = changed == 0
@@ -194,6 +250,7 @@ class Perceptron(ClassifierMixin, Estimator, options=Options):
             "weights": used, "errors": np.array(errors), "changes": changes, "converged": converged,
             "settled": converged or self._settled(weights, before), "bound": bound,
             "votes": np.array(votes), "survived": np.array(survived, float),
+            "last": weights, "total": total, "steps": steps,
         }  # fmt: skip
 
     def _settled(self, weights: Array, before: Array) -> bool:
@@ -206,13 +263,16 @@ class Perceptron(ClassifierMixin, Estimator, options=Options):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores, shape (rows,) for two classes, else (rows, classes); for a vote its majority."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        X = validate_data(self, X, reset=False, dtype=np.float64, accept_sparse="csr")
         if self._votes is None:
             scores = X @ self.coef_.T + self.intercept_
         else:
-            rows = np.column_stack([np.ones(len(X)), X])
+            rows = rows_of(X)
             scores = np.column_stack(
-                [np.where(self._says(rows @ votes.T), 1.0, -1.0) @ lived / lived.sum() for votes, lived in self._votes]
+                [
+                    np.where(self._says(rows.scores(votes.T)), 1.0, -1.0) @ lived / lived.sum()
+                    for votes, lived in self._votes
+                ]
             )
         return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
 
@@ -248,17 +308,17 @@ def novikoff_bound(X: Any, y: Any, coef: Any, intercept: float = 0.0) -> float:
             f" coefficients, {len(points)} rows and {len(side)} labels",
             code="wrong-shape",
         )
-    rows = np.column_stack([np.ones(len(points)), points])
+    rows = DenseRows(points)
     bound = _changes_at_most(rows, side, np.array([number(intercept, "intercept"), *weights]))
     if np.isnan(bound):
         raise OptionError("the plane does not separate the rows: there is no bound", code="not-applicable")
     return bound
 
 
-def _changes_at_most(rows: Array, side: Array, weights: Array) -> float:
+def _changes_at_most(rows: Rows, side: Array, weights: Array) -> float:
     """Return (R/γ)² for rows on the sides 1 and -1; NaN if a row is on the plane or on the wrong side."""
-    margin = float((side * (rows @ weights)).min()) / max(float(np.linalg.norm(weights)), 1e-300)
-    return float((np.linalg.norm(rows, axis=1).max() / margin) ** 2) if margin > 0 else np.nan
+    margin = float((side * rows.scores(weights)).min()) / max(float(np.linalg.norm(weights)), 1e-300)
+    return float(rows.squared_lengths().max() / margin**2) if margin > 0 else np.nan
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

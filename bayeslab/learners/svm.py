@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.metrics.pairwise import pairwise_kernels
@@ -104,16 +105,17 @@ class _Machine(Estimator, options=Options, words={"kernel": _MORE}):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = not tags.input_tags.pairwise
         return tags
 
     def _solver(self, kernel: str, gamma: float) -> Any:
         raise NotImplementedError
 
-    def _gamma(self, X: Array) -> float:
+    def _gamma(self, X: Any) -> float:
         if self.gamma == "auto":
             return 1 / X.shape[1]
         if self.gamma == "scale":
-            spread = float(X.var())
+            spread = float(np.mean(X.power(2)) - np.mean(X) ** 2) if sparse.issparse(X) else float(X.var())
             return 1 / (X.shape[1] * spread) if spread > 0 else 1.0
         return float(self.gamma)
 
@@ -130,7 +132,10 @@ class _Machine(Estimator, options=Options, words={"kernel": _MORE}):
         if callable(self.kernel):
             check_consistent_length(X, y)
             return X, np.asarray(column_or_1d(y, dtype=np.float64 if numeric else None))
-        checked: tuple[Any, Any] = validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
+        formats = False if self.kernel == "precomputed" else "csr"
+        checked: tuple[Any, Any] = validate_data(
+            self, X, y, dtype=np.float64, accept_sparse=formats, accept_large_sparse=False, y_numeric=numeric
+        )
         return checked
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -147,20 +152,23 @@ class _Machine(Estimator, options=Options, words={"kernel": _MORE}):
             gram = check_gram(X if self.kernel == "precomputed" else self._between(X, X), name)
             solver = self._solver("precomputed", 1.0).fit(gram, y, sample_weight)
         self.solver_, self._n_rows = solver, len(y)
-        self.support_, self.dual_coef_, self.intercept_ = solver.support_, solver.dual_coef_, solver.intercept_
+        self.support_, self.intercept_ = solver.support_, solver.intercept_
+        # With sparse rows libsvm's interface returns sparse coefficients.
+        self.dual_coef_ = _dense(solver.dual_coef_)
         self.n_iter_ = solver.n_iter_
         self._support_gram = None if gram is None else gram[np.ix_(self.support_, self.support_)]
         if self.kernel != "precomputed":
             self.support_vectors_ = _safe_indexing(X, self.support_)
         if self.kernel == "linear":
-            self.coef_ = solver.coef_
+            self.coef_ = _dense(solver.coef_)
         return self
 
     def _solver_input(self, X: Any) -> Any:
         """Input of the solver: the rows as numbers, or their kernel values with the training rows."""
         check_is_fitted(self)
         if not callable(self.kernel):
-            X = validate_data(self, X, reset=False, dtype=np.float64)
+            formats = False if self.kernel == "precomputed" else "csr"
+            X = validate_data(self, X, reset=False, dtype=np.float64, accept_sparse=formats, accept_large_sparse=False)
         if self.kernel in _OWN or self.kernel == "precomputed":
             return X
         # Only kernel values with the support vectors are needed.
@@ -334,6 +342,10 @@ class SVMRegressor(RegressorMixin, _Machine):
             tol=self.tol,
             cache_size=self.cache_size,
         )
+
+
+def _dense(values: Any) -> Array:
+    return np.asarray(values.toarray() if sparse.issparse(values) else values)
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions
+from bayeslab.learners.toolbox.lazy import Lazy
 
 __all__ = [
     "CATEGORIES",
@@ -47,7 +48,7 @@ class Options(LearnerOptions):
     default: float | None = Field(None, description="Regression: prediction for rows not stored; default: the mean.")
 
 
-class _Table(Estimator, options=Options):
+class _Table(Lazy, Estimator, options=Options):
     def _stored(self, X: Array) -> NDArray[np.int64]:
         """Positions in the table; new rows are added."""
         self._position: dict[bytes, int] = {}
@@ -82,6 +83,7 @@ class TableLookup(ClassifierMixin, _Table):
     def fit(self, X: Any, y: Any) -> Self:
         """Store the rows."""
         X, y = validate_data(self, X, y, dtype=np.float64)
+        self._rows = X, y
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         at = self._stored(X)
@@ -128,6 +130,7 @@ class TableLookupRegressor(RegressorMixin, _Table):
     def fit(self, X: Any, y: Any) -> Self:
         """Store the rows."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        self._rows = X, y
         at = self._stored(X)
         means = np.bincount(at, weights=y) / np.bincount(at)
         self._means = np.append(means, np.mean(y) if self.default is None else self.default)

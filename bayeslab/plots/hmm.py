@@ -19,7 +19,7 @@ __all__ = ["Drawn", "draw_chains", "draw_diagrams", "draw_level", "draw_states",
 
 # Okabe and Ito's colours, distinguishable with colour blindness.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#777777")
-# Transitions with a smaller probability are not drawn.
+# Transitions with a smaller probability are not drawn, and states with a smaller one at all times have no entry.
 _LEAST = 0.02
 
 
@@ -56,7 +56,7 @@ def draw_states(
     drawing.clear()
     top, bottom = drawing.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     colors = state_colors(len(names))
-    _series(top, times, series, codes, names, colors, labels[0], levels)
+    _series(top, times, series, codes, _visible(names, codes, chances), colors, labels[0], levels)
     _ribbon(bottom, times, chances, colors, labels[1])
     top.set_title(labels[2], fontsize=10, loc="left")
     return drawing
@@ -90,7 +90,8 @@ def draw_chains(
     axes = drawing.subplots(2 * len(chains), 1, sharex=True, height_ratios=(3, 1) * len(chains))
     for c, chain in enumerate(chains):
         top, bottom, colors = axes[2 * c], axes[2 * c + 1], state_colors(len(chain.states))
-        _series(top, times, series, chain.codes, chain.states, colors, labels[0], levels)
+        shown = _visible(chain.states, chain.codes, chain.chances)
+        _series(top, times, series, chain.codes, shown, colors, labels[0], levels)
         _ribbon(bottom, times, chain.chances, colors, labels[1] if c == len(chains) - 1 else "")
         top.set_title(f"{labels[2]}: {chain.name}", fontsize=10, loc="left")
     return drawing
@@ -112,18 +113,23 @@ def draw_level(
     return drawing
 
 
+def _visible(names: list[str], codes: np.ndarray, chances: np.ndarray) -> dict[int, str]:
+    """The states that the picture shows, by number: those on the path, and those with a visible probability."""
+    return {k: name for k, name in enumerate(names) if np.any(codes == k) or np.max(chances[k]) >= _LEAST}
+
+
 def _series(
     ax: Axes,
     times: np.ndarray,
     series: np.ndarray,
     codes: np.ndarray,
-    names: list[str],
+    states: Mapping[int, str],
     colors: list[str],
     column: str,
     levels: list[str],
 ) -> None:
     ax.plot(times, series, color="#bbbbbb", lw=0.8, zorder=1)
-    for k, name in enumerate(names):
+    for k, name in states.items():
         members = codes == k
         ax.scatter(times[members], series[members], s=12, color=colors[k], label=f"state {name}", zorder=2, lw=0)
     if levels:

@@ -372,7 +372,7 @@ def confusion(table: np.ndarray, classes: Sequence[str], target: str) -> Any:
     turned = {"rotation": 45, "ha": "right"} if max(map(len, classes)) > 5 else {}
     axes.set_xticks(range(n), classes, **turned)
     axes.set_yticks(range(n), classes)
-    axes.set(xlabel="said of rows left out", ylabel=target)
+    axes.set(xlabel="predicted for held-out rows", ylabel=target)
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)

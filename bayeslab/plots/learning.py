@@ -32,7 +32,7 @@ def scores_plot(scores: pd.DataFrame, measure: str, means: Mapping[str, float]) 
         axes.plot(values, place + rng.uniform(-0.15, 0.15, len(values)), "o", color=ACCENT, alpha=0.45, markersize=4)
         axes.plot([mean] * 2, [place - 0.3, place + 0.3], color=OTHER, linewidth=2)
     axes.set_yticks(range(len(means)), list(means))
-    axes.set(xlabel=f"{measure} of rows left out", ylim=(len(means) - 0.4, -0.6))
+    axes.set(xlabel=f"{measure} of held-out rows", ylim=(len(means) - 0.4, -0.6))
     plain(axes)
     return made
 
@@ -61,7 +61,7 @@ def learning_curve_plot(table: pd.DataFrame, target: str) -> Any:
             rows["size"], rows[low], rows[high], color=_COLOURS[i % len(_COLOURS)], alpha=0.15, linewidth=0
         )
         axes.plot(rows["size"], rows[measure], label=entry(name), **_style(i))
-    axes.set(xlabel="rows fitted to", ylabel=f"{measure} of '{target}' on other rows")
+    axes.set(xlabel="training rows", ylabel=f"{measure} of '{target}' on other rows")
     axes.legend(frameon=False, fontsize="small")
     plain(axes)
     return made
@@ -73,8 +73,8 @@ def validation_curve_plot(table: pd.DataFrame, what: str, best: int) -> Any:
     option = table.columns[0]
     at = np.arange(len(table))
     axes.axvline(best, color=MUTED, linewidth=0.8)
-    axes.plot(at, table["training"], label="rows fitted to", **_style(0))
-    axes.errorbar(at, table["left_out"], yerr=table["sd"], label="rows left out ± sd", capsize=2, **_style(1))
+    axes.plot(at, table["training"], label="training rows", **_style(0))
+    axes.errorbar(at, table["left_out"], yerr=table["sd"], label="held-out rows ± sd", capsize=2, **_style(1))
     axes.set_xticks(at, [str(x) for x in table[option]])
     axes.set(xlabel=str(option), ylabel=what)
     axes.legend(frameon=False, fontsize="small")

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from bayeslab.latents.sampler import Chains
+from bayeslab.latents.sampler import Arrays, Chains
 
 if TYPE_CHECKING:
     from bayeslab.latents.expectation_maximisation import Problem, Restarts
 
 __all__ = [
     "Answer",
+    "BeliefPlan",
+    "Beliefs",
     "EMPlan",
     "GibbsDraws",
     "GibbsPlan",
+    "Grouped",
     "Note",
     "Plan",
     "PointEstimate",
     "Searched",
+    "Structured",
     "VariationalEnd",
     "VariationalPlan",
 ]
@@ -31,7 +35,7 @@ class Answer(Protocol):
     """A posterior in closed form or by quadrature.
 
     ``dims`` has the names of the drawn quantities; means, sds and quantiles may exist for some of them only. An answer
-    may have a method ``groups()`` for further groups: {group: {name: (dims, array)}}.
+    with further groups of arrays is :class:`Grouped`.
 
     Attributes
     ----------
@@ -67,6 +71,24 @@ class Answer(Protocol):
         ...
 
 
+@runtime_checkable
+class Grouped(Protocol):
+    """An answer with groups of arrays beside the posterior."""
+
+    def groups(self) -> Mapping[str, Mapping[str, tuple[tuple[str, ...], np.ndarray]]]:
+        """Arrays by group and name, each with the names of its dimensions."""
+        ...
+
+
+@runtime_checkable
+class Structured(Protocol):
+    """An answer about structures, whose draws are parent sets."""
+
+    def choices(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Position in the score table of each variable's parent set, shape (n, variables)."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The plan for a model that can be solved exactly.
@@ -88,6 +110,31 @@ class Plan:
     empirical: Callable[[], Answer] | None = None
     dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     labels: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+class Beliefs(Protocol):
+    """The end of belief propagation.
+
+    Attributes
+    ----------
+    bethe_log_evidence : float
+        The Bethe estimate of the log partition function given the evidence.
+    converged, has_loops : bool
+    n_sweeps : int
+    largest_change : float
+        The largest change of a message in the last sweep.
+    """
+
+    @property
+    def bethe_log_evidence(self) -> float: ...
+    @property
+    def converged(self) -> bool: ...
+    @property
+    def has_loops(self) -> bool: ...
+    @property
+    def n_sweeps(self) -> int: ...
+    @property
+    def largest_change(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +224,32 @@ class GibbsPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class BeliefPlan:
+    """The plan for belief propagation between discrete variables and potentials.
+
+    Attributes
+    ----------
+    how : str
+        One line: the number of variables and potentials.
+    solve : callable
+        Maps options of the messages, by keyword, to their end (:class:`Beliefs`), further groups, and the beliefs by
+        posterior name.
+    dims : mapping of str to tuple of str
+        Dimensions of each quantity; the last is that of the states.
+    labels : mapping of str to ndarray
+        Labels of dimensions that the data do not know.
+    log_scale : float
+        The logarithm of a factor that is not in the messages.
+    """
+
+    how: str
+    solve: Callable[..., tuple[Beliefs, Mapping[str, Mapping[str, tuple[tuple[str, ...], np.ndarray]]], Arrays]]
+    dims: Mapping[str, tuple[str, ...]]
+    labels: Mapping[str, np.ndarray] = field(default_factory=dict)
+    log_scale: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class EMPlan:
     """The plan for expectation maximisation.
 
@@ -212,8 +285,6 @@ class EMPlan:
         Whether the likelihood is unbounded at the parameters.
     vanishing : callable or None
         By name, the number of scale parameters that the likelihood drives to zero, which a search never reaches.
-    at_limits : callable or None
-        By name, the number of positive parameters in a region where the objective is flat towards zero or infinity.
     """
 
     how: str
@@ -229,7 +300,6 @@ class EMPlan:
     search: Callable[[bool, int, np.random.Generator, Any, Mapping[str, Any]], Searched] | None = None
     unbounded: Callable[[Mapping[str, np.ndarray]], bool] | None = None
     vanishing: Callable[[Mapping[str, np.ndarray]], Mapping[str, int]] | None = None
-    at_limits: Callable[[Any, Mapping[str, np.ndarray]], Mapping[str, int]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,8 +313,9 @@ class VariationalEnd:
     converged : bool
     draw : callable
         Maps a generator and n to independent draws from the approximation by name, shape (n, ...).
-    log_ratios : callable or None
-        Maps a generator and n to log p(data, θ) - log q(θ) at n draws of q, with latent variables summed out of p.
+    weighed : callable or None
+        Maps a generator and n to n draws of q by name, shape (n, ...), and to log p(data, θ) - log q(θ) at each,
+        with latent variables summed out of p.
     groups : mapping
         More than a posterior: {group: {name: (dims, array)}}.
     notes : tuple of Note
@@ -253,7 +324,7 @@ class VariationalEnd:
     trace: np.ndarray
     converged: bool
     draw: Callable[[np.random.Generator, int], Mapping[str, np.ndarray]]
-    log_ratios: Callable[[np.random.Generator, int], np.ndarray] | None = None
+    weighed: Callable[[np.random.Generator, int], tuple[Mapping[str, np.ndarray], np.ndarray]] | None = None
     groups: Mapping[str, Mapping[str, tuple[tuple[str, ...], np.ndarray]]] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
 

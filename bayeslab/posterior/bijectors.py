@@ -8,7 +8,7 @@ positive  logarithms
 unit      between 0 and 1: logits
 simplex   rows along the last axis that sum to one: logarithms, up to a constant
 matrix    positive definite: the Cholesky factor with logarithms along its diagonal
-dof       degrees of freedom: see :func:`bayeslab.distributions.emissions.dof_to_real`
+dof       degrees of freedom: see :mod:`bayeslab.distributions.toolbox.degrees_of_freedom`
 ========  =====================================================================================
 """
 
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayeslab.distributions.emissions import dof_from_real, dof_to_real
+from bayeslab.distributions.toolbox.degrees_of_freedom import dof_from_real, dof_to_real
 
 __all__ = ["BIJECTORS", "Bijector"]
 

@@ -18,12 +18,15 @@ from bayeslab import registry
 from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, OptionError, Reason
 from bayeslab.language.spec import Family, Model
+from bayeslab.posterior.expectation import Expectation
+from bayeslab.posterior.machine.arrays import NotLowered
 
 if TYPE_CHECKING:
     import networkx as nx
     import pymc
 
-    from bayeslab.posterior.answer import EMPlan, GibbsPlan, Note, Plan, PointEstimate, VariationalPlan
+    from bayeslab.posterior.answer import BeliefPlan, EMPlan, GibbsPlan, Note, Plan, PointEstimate, VariationalPlan
+    from bayeslab.posterior.machine.model import MachineModel
 
 __all__ = [
     "Choice",
@@ -51,7 +54,7 @@ type Choice = tuple[str, Mapping[str, tuple[tuple[str, ...], np.ndarray]], Mappi
 type LabelInvariant = tuple[set[str], dict[str, np.ndarray], tuple[Note, ...]]
 type Purpose = Literal["fit", "predict", "simulate"]
 # The view that results have of latent variables: clusters of rows, states over time, a function, ...; "" for none.
-type View = Literal["", "clusters", "states", "function", "features", "topics", "learner"]
+type View = Literal["", "clusters", "states", "function", "features", "topics", "learner", "field", "network"]
 
 
 class Eliminated(Protocol):
@@ -278,6 +281,16 @@ class Posterior(ABC):
         """
         return None
 
+    def machine_model(self) -> MachineModel:
+        """The posterior as a program of the density machine, with the parameters of the graph.
+
+        Raises
+        ------
+        NotLowered
+            The machine does not know a part of the model. Default: it does not know the family.
+        """
+        raise NotLowered(self.family, "a family that the density machine does not know")
+
     # ------------------------------------------------------------------------------ engines
 
     def preferred_engine(self) -> tuple[str, str] | None:
@@ -307,6 +320,12 @@ class Posterior(ABC):
         """The plan for mean-field coordinate ascent, or why there is none; default: none is known for the family."""
         text = f"coordinate ascent is not known for the family {self.family}; take advi, pathfinder or laplace"
         return Reason(text, code="other-family")
+
+    @cached_property
+    def belief_plan(self) -> BeliefPlan | str:
+        """The plan for loopy belief propagation, or why there is none; default: no factor graph is known."""
+        text = f"loopy belief propagation is for the family markov_random_field, not {self.family}; for a Bayes net,"
+        return Reason(f"{text} `bayeslab query --approximate loopy`", code="other-family")
 
     def optimum(self, with_priors: bool, restarts: int, rng: np.random.Generator) -> PointEstimate | None:
         """The posterior mode, or the maximum of the likelihood, without a graph; default None: use the graph."""
@@ -414,6 +433,13 @@ class Posterior(ABC):
         """Probabilities of the outcome's values for every row, by column; default None: shares of replications."""
         return None
 
+    def expectation(self) -> Expectation | None:
+        """The expected outcome as a function of the columns of a table, for effects of these columns.
+
+        Default None: predictions are not such a function, or the family does not give it.
+        """
+        return None
+
     def log_likelihoods(self, draws: Draws) -> Named | None:
         """Log likelihoods of the rows or other observations, as arrays; default None: they come from the graph."""
         return None
@@ -426,7 +452,7 @@ class Posterior(ABC):
         return None
 
     def event_kinds(self) -> dict[str, np.ndarray]:
-        """The kind of the likelihood term of each value, by outcome: see :mod:`bayeslab.families`; default: unknown."""
+        """The kind of the likelihood term of each value, by outcome: see :mod:`.event_kinds`; default: unknown."""
         return {}
 
     def row_weights(self) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ import ctypes
 import hashlib
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,13 +27,18 @@ import numpy as np
 
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.memory import count, require_memory
+from bayeslab.posterior import graph_model
+from bayeslab.posterior.graph_model import why_no_start
+from bayeslab.posterior.log_density import LogDensity
+from bayeslab.posterior.transforms import constrained
 
 if TYPE_CHECKING:
     import pymc
 
     from bayeslab.job import Job
+    from bayeslab.posterior.machine.model import MachineModel
 
-__all__ = ["Density", "centre", "check_together", "copy_callback", "ready"]
+__all__ = ["Density", "check_together", "ready"]
 
 
 def ready(job: Job) -> None:
@@ -46,23 +51,56 @@ def ready(job: Job) -> None:
     OptionError
         A starting value belongs to no parameter, is not a number, has a wrong shape, or is outside the support.
     """
-    known = [rv.name for rv in job.graph.free_RVs]
+    machine = job.machine
+    known = [rv.name for rv in job.graph.free_RVs] if machine is None else [p.name for p in machine.parameters]
     if not known:
         raise ModelError(_NO_PARAMETERS, code="nothing-to-fit")
-    for name in job.options.initvals or {} if hasattr(job.options, "initvals") else ():
+    given = job.options.initvals or {} if hasattr(job.options, "initvals") else {}
+    for name in given:
         if name not in known:
             raise OptionError(
                 f"initvals: no parameter '{name}'{hint(name, known)}",
                 path=("inference", "initvals"),
                 code="unknown-parameter",
             )
-    if getattr(job.options, "initvals", None):
-        _check_starting_values(job.graph, job.options.initvals)
+    if given:
+        _check_starting_values(given, *(_of_graph(job.graph) if machine is None else _of_machine(machine)))
 
 
-def _check_starting_values(model: pymc.Model, given: Mapping[str, Any]) -> None:
-    """Refuse starting values that are not finite or do not have the parameter's shape and support."""
+type _Shape = tuple[int | None, ...]
+type _Coordinates = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
+
+
+def _of_graph(model: pymc.Model) -> tuple[dict[str, _Shape], _Coordinates]:
+    """The shapes of parameters (None for a length that is not known), and their coordinates at given values."""
     lengths = {dim: len(levels) for dim, levels in model.coords.items() if levels is not None}
+    shapes = dict[str, _Shape]()
+    for rv in model.free_RVs:
+        dims, static = model.named_vars_to_dims.get(rv.name) or (), rv.type.shape
+        shapes[rv.name] = tuple(lengths.get(dim) for dim in dims) if len(dims) == len(static) else static
+
+    def coordinates(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            point = _overridden(model, values)
+        return {name: point[model.rvs_to_values[model[name]].name] for name in values}
+
+    return shapes, coordinates
+
+
+def _of_machine(machine: MachineModel) -> tuple[dict[str, _Shape], _Coordinates]:
+    """As :func:`_of_graph`."""
+
+    def coordinates(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        ends = np.cumsum([parameter.size for parameter in machine.parameters])[:-1]
+        parts = np.split(machine.start(values), ends)
+        return {p.name: part for p, part in zip(machine.parameters, parts, strict=True) if p.name in values}
+
+    return {parameter.name: parameter.law.shape for parameter in machine.parameters}, coordinates
+
+
+def _check_starting_values(given: Mapping[str, Any], shapes: Mapping[str, _Shape], coordinates: _Coordinates) -> None:
+    """Refuse starting values that are not finite or do not have the parameter's shape and support."""
     values = {}
     for name, value in given.items():
         path = ("inference", "initvals", name)
@@ -74,9 +112,7 @@ def _check_starting_values(model: pymc.Model, given: Mapping[str, Any]) -> None:
                 path=path,
                 code="wrong-type",
             ) from None
-        dims = model.named_vars_to_dims.get(name) or ()
-        static = model[name].type.shape
-        shape = tuple(lengths.get(dim) for dim in dims) if len(dims) == len(static) else static
+        shape = shapes[name]
         if len(shape) != values[name].ndim or any(
             wanted not in (None, n) for wanted, n in zip(shape, values[name].shape, strict=True)
         ):
@@ -88,12 +124,11 @@ def _check_starting_values(model: pymc.Model, given: Mapping[str, Any]) -> None:
             raise OptionError(f"initvals: '{name}' {wanted}; given: {value!r:.60}", path=path, code="wrong-shape")
         if not np.isfinite(values[name]).all():
             raise OptionError(f"initvals: '{name}' is finite; given: {value!r:.60}", path=path, code="not-finite")
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        point = _overridden(model, values)
+    with np.errstate(all="ignore"):
+        point = coordinates(values)
     for name in values:
         # Outside the support the transformation to the real line is not defined.
-        if not np.isfinite(point[model.rvs_to_values[model[name]].name]).all():
+        if not np.isfinite(point[name]).all():
             raise OptionError(
                 f"initvals: '{name}' is in the support of its prior; given: {given[name]!r:.60}",
                 path=("inference", "initvals", name),
@@ -109,7 +144,11 @@ def check_together(job: Job, draws: int, option: str) -> None:
     OptionError
         The draws do not fit; the error points to the option that sets their number.
     """
-    size = sum(math.prod(n or 1 for n in rv.type.shape) for rv in job.graph.free_RVs)
+    size = (
+        sum(math.prod(n or 1 for n in rv.type.shape) for rv in job.graph.free_RVs)
+        if job.machine is None
+        else job.machine.program.n_dim
+    )
     require_memory(
         8 * draws * size,
         f"{count(draws)} draws at once, {count(size)} numbers a draw,",
@@ -122,14 +161,12 @@ _NO_PARAMETERS = "the model has no parameters to sample: every random node is ob
 
 
 @dataclass(frozen=True, eq=False)
-class Density:
-    """Log density and gradient on the unconstrained scale.
+class Density(LogDensity):
+    """Log density and gradient of a PyMC model on the unconstrained scale.
 
     Attributes
     ----------
     model : pymc.Model
-    n_dim : int
-        Number of unconstrained parameters.
     names : tuple of str
         Names of the model's value variables, in the order of the flat vector.
     shapes : tuple of tuple of int
@@ -141,10 +178,6 @@ class Density:
     shapes: tuple[tuple[int, ...], ...]
     _function: Any
     _arguments: tuple[np.ndarray, ...]
-
-    @property
-    def n_dim(self) -> int:
-        return sum(int(np.prod(shape)) for shape in self.shapes)
 
     @property
     def n_numbers(self) -> int:
@@ -214,6 +247,14 @@ class Density:
         """The C callback ``(n, point*, gradient*, logp*, arguments*) -> status``, from the cache."""
         return _callback(self._function.vm.jit_fn, self.n_dim, self._arguments)
 
+    @property
+    def address(self) -> int:
+        return int(self.callback.address)
+
+    @property
+    def arguments(self) -> int:
+        return int(self.callback_arguments.ctypes.data)
+
     @cached_property
     def callback_arguments(self) -> np.ndarray:
         """Addresses and shapes of the data, as the callback reads them."""
@@ -222,26 +263,64 @@ class Density:
             flat += [array.ctypes.data, *array.shape]
         return np.array(flat or [0], dtype=np.uint64)
 
-    def flat(self, values: Mapping[str, Any]) -> np.ndarray:
-        """Values by name as the flat vector."""
-        parts = [np.asarray(values[name], dtype=np.float64).ravel() for name in self.names]
-        return np.concatenate(parts)
+    # ---------------------------------------------------------------------------------- the model
 
-    def split(self, flat: np.ndarray) -> dict[str, np.ndarray]:
-        """Flat vectors (last axis) as values by name."""
-        out, at = {}, 0
-        for name, shape in zip(self.names, self.shapes, strict=True):
-            size = int(np.prod(shape))
-            out[name] = flat[..., at : at + size].reshape((*flat.shape[:-1], *shape))
-            at += size
-        return out
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        by_value = {v.name: rv.name for rv, v in self.model.rvs_to_values.items()}
+        return tuple(by_value[name] for name in self.names)
 
-    def parameter_names(self) -> list[str]:
-        """A name for each element of the flat vector."""
-        out = []
-        for name, shape in zip(self.names, self.shapes, strict=True):
-            out += [name + (f"[{', '.join(map(str, i))}]" if shape else "") for i in np.ndindex(*shape)]
-        return out
+    def centre(self, given: Mapping[str, Any] | None = None) -> np.ndarray:
+        return self.flat(_overridden(self.model, given) if given else self.model.initial_point())
+
+    def constrained(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return constrained(self.model, values)
+
+    def prior_points(self, seed: int, n: int, attempts: int | None = None) -> list[np.ndarray]:
+        return graph_model.prior_points(self.model, self.names, seed, n, attempts or n)
+
+    def why_no_start(self, point: np.ndarray, tried: int) -> str:
+        return why_no_start(self.model, self.split(point), tried)
+
+    @property
+    def improper(self) -> list[str]:
+        return graph_model.improper(self.model)
+
+    @property
+    def ordered(self) -> bool:
+        return graph_model.ordered(self.model)
+
+    @property
+    def separate(self) -> frozenset[str]:
+        return graph_model.separate(self.model)
+
+    def lasso(self) -> dict[int, float]:
+        return graph_model.lasso(self.model, self.names, self.shapes)
+
+    @property
+    def intermediate(self) -> frozenset[str]:
+        return graph_model.intermediate(self.model)
+
+    @property
+    def centred(self) -> tuple[str, ...]:
+        return graph_model.centred(self.model)
+
+    @property
+    def dims(self) -> Mapping[str, tuple[str | None, ...]]:
+        return graph_model.dims_of(self.model)
+
+    @property
+    def coords(self) -> Mapping[str, Sequence[Any] | None]:
+        coords: Mapping[str, Sequence[Any] | None] = self.model.coords
+        return coords
+
+    @property
+    def observed_cells(self) -> dict[str, np.ndarray]:
+        return graph_model.observed_cells(self.model)
+
+    @property
+    def constants(self) -> dict[str, np.ndarray]:
+        return {str(v.name): np.asarray(graph_model.constant(v)) for v in self.model.data_vars}
 
 
 def _joined(outputs: list[Any], values: Sequence[Any], shapes: Sequence[tuple[int, ...]], point: Any) -> list[Any]:
@@ -428,27 +507,6 @@ def _private_compiler() -> Any:
     return Private
 
 
-def copy_callback() -> Any:
-    """The C callback ``(n, m, x*, out*, arguments*)`` that copies a vector."""
-    import numba
-    from pytensor.link.numba.cache import compile_numba_function_src
-
-    source = (
-        "def copy_callback(dim, expanded, x_, out_, arguments_):\n"
-        "    x = carray(x_, (dim,))\n"
-        "    out = carray(out_, (dim,))\n"
-        "    for i in range(dim):\n"
-        "        out[i] = x[i]\n"
-        "    return 0"
-    )
-    environment: dict[str, Any] = {"__name__": __name__, "carray": numba.carray}
-    key = f"bayeslab_{hashlib.sha256((source + numba.__version__).encode()).hexdigest()}"
-    function = compile_numba_function_src(source, "copy_callback", environment, environment, cache_key=key)
-    types = numba.types
-    real = types.CPointer(types.double)
-    return numba.cfunc(types.int64(types.uint64, types.uint64, real, real, types.voidptr), cache=True)(function)
-
-
 def _pointer_intrinsic() -> Any:
     import numba
     from numba.core import cgutils
@@ -465,11 +523,6 @@ def _pointer_intrinsic() -> Any:
 
 
 # ----------------------------------------------------------------------- starting and finishing
-
-
-def centre(density: Density, overrides: Mapping[str, Any] | None = None) -> np.ndarray:
-    """PyMC's support points, or the given values, on the unconstrained scale."""
-    return density.flat(_overridden(density.model, overrides) if overrides else density.model.initial_point())
 
 
 def _overridden(model: pymc.Model, overrides: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,9 +14,10 @@ from bayeslab.data.bound import Data
 from bayeslab.job import Job
 from bayeslab.posterior.answer import Note
 from bayeslab.posterior.contract import Eliminated, Posterior
-from bayeslab.posterior.density import Density
 from bayeslab.posterior.forward import forward
-from bayeslab.posterior.transforms import constrained, tables_at
+from bayeslab.posterior.graph_model import dims_of
+from bayeslab.posterior.log_density import LogDensity
+from bayeslab.posterior.transforms import tables_at
 from bayeslab.results.checks import MIN_DRAWS, Remedies
 from bayeslab.results.convergence import r_hat_and_ess
 from bayeslab.results.verdict import Finding
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = [
+    "GraphLayout",
+    "Layout",
     "attributes",
     "data_groups",
     "dataset",
@@ -39,9 +43,41 @@ __all__ = [
 ]
 
 
+class Layout(Protocol):
+    """What axes of a model's variables are called."""
+
+    @property
+    def dims(self) -> Mapping[str, tuple[str | None, ...]]:
+        """Names of the axes of variables."""
+        ...
+
+    @property
+    def coords(self) -> Mapping[str, Sequence[Any] | None]:
+        """Labels of dimensions."""
+        ...
+
+
+@dataclass(frozen=True)
+class GraphLayout:
+    """The layout of a PyMC model."""
+
+    model: pymc.Model
+
+    @property
+    def dims(self) -> Mapping[str, tuple[str | None, ...]]:
+        """Names of the axes of variables."""
+        return dims_of(self.model)
+
+    @property
+    def coords(self) -> Mapping[str, Sequence[Any] | None]:
+        """Labels of dimensions."""
+        coords: Mapping[str, Sequence[Any] | None] = self.model.coords
+        return coords
+
+
 def posterior_groups(
     job: Job,
-    density: Density,
+    density: LogDensity,
     flat: np.ndarray,
     stats: Mapping[str, np.ndarray],
     *,
@@ -61,10 +97,9 @@ def posterior_groups(
         Whether summed-out nodes are drawn. At a point estimate they are not, because draws are not a mode; states are
         then at their means.
     """
-    model = density.model
     n_chains, n_draws = flat.shape[:2]
     values = density.split(flat.reshape(n_chains * n_draws, -1))
-    wanted = constrained(model, values)
+    wanted = density.constrained(values)
     if job.latent and recover:
         wanted |= _recovered(job, wanted)
         wanted |= _derived(job, wanted)
@@ -75,61 +110,35 @@ def posterior_groups(
     raw = {name: v.reshape(n_chains, n_draws, *v.shape[1:]) for name, v in values.items()}
     coords = {"chain": np.asarray(chains), "draw": np.arange(n_draws)}
     return {
-        "posterior": dataset(shaped, model, coords, attrs),
-        "sample_stats": dataset(dict(stats), model, coords, attrs),
-        "unconstrained_posterior": dataset(raw, model, coords, attrs),
+        "posterior": dataset(shaped, density, coords, attrs),
+        "sample_stats": dataset(dict(stats), density, coords, attrs),
+        "unconstrained_posterior": dataset(raw, density, coords, attrs),
         **(
-            data_groups(model, job.posterior.bound_data(), attributes(job))
-            if model.observed_RVs and not job.latent
-            else observed_groups(job.posterior, attributes(job))
+            observed_groups(job.posterior, attributes(job))
+            if job.latent or not density.observed_cells
+            else data_groups(density, job.posterior.bound_data(), attributes(job))
         ),
     }
 
 
-def on_the_way(job: Job, model: pymc.Model) -> frozenset[str]:
+def on_the_way(job: Job, density: LogDensity) -> frozenset[str]:
     """Intermediate variables of the posterior, which follow from the parameters and need no convergence checks.
 
     These are deterministic nodes from which others are computed, such as the mean of each row, and summed-out discrete
-    nodes, which are drawn given the parameters. Internal parameters (such as ``_squares``) are checked through the
-    nodes that show them (the loadings), because coordinates may have symmetries that these do not have.
+    nodes, which are drawn given the parameters.
     """
-    from pytensor.graph.traversal import ancestors
-
-    # A deterministic node is a named copy of an expression, and other nodes may use either of the two.
-    computed = {v: str(d.name) for d in model.deterministics for v in (d, d.owner.inputs[0])}
-    hidden = {rv for rv in model.free_RVs if str(rv.name).startswith("_")}
-    named = {*model.basic_RVs, *model.potentials, *computed}
-    used, shows, shown = set(), set(), set()
-    for node in named:
-        direct = set(ancestors(node.owner.inputs if node.owner is not None else (), blockers=named)) & named
-        used |= {computed[a] for a in direct if a in computed and computed[a] != computed.get(node)}
-        if node in computed and not computed[node].startswith("_") and direct & hidden:
-            shows.add(computed[node])
-            shown |= {str(rv.name) for rv in direct & hidden}
     states = job.posterior.integrated() if job.latent else {}
-    return frozenset(used - shows) | shown | frozenset(job.latent) | frozenset(states.values())
+    return density.intermediate | frozenset(job.latent) | frozenset(states.values())
 
 
-def remedies(job: Job, model: pymc.Model, *, tempered: bool = False) -> Remedies:
+def remedies(job: Job, density: LogDensity, *, tempered: bool = False) -> Remedies:
     """Possible changes to a model: nodes that the user wrote, and which of them are centred hierarchies.
 
     ``tempered`` says whether the method smc can fit the model.
     """
-    from pymc import Laplace, Logistic, Normal, StudentT
-    from pytensor.graph.traversal import ancestors
-
     if not job.posterior.spec.is_language:
         return Remedies(rewritable=False, tempered=tempered)
-    scaled = {kind.rv_op.__class__: -1 for kind in (Normal, Laplace, Logistic, StudentT)}
-    free = set(model.free_RVs)
-    centred = [
-        str(rv.name)
-        for rv in model.free_RVs
-        if rv.owner is not None
-        and type(rv.owner.op) in scaled
-        and any(a in free for a in ancestors([rv.owner.op.dist_params(rv.owner)[-1]]))
-    ]
-    return Remedies(centred=tuple(centred), tempered=tempered)
+    return Remedies(centred=density.centred, tempered=tempered)
 
 
 def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Dataset], list[Finding]]:
@@ -243,12 +252,12 @@ def expected_states(posterior: Posterior, values: Mapping[str, np.ndarray]) -> d
 
 
 def dataset(
-    arrays: Mapping[str, np.ndarray], model: pymc.Model, coords: Mapping[str, Any], attrs: Mapping[str, Any]
+    arrays: Mapping[str, np.ndarray], model: Layout, coords: Mapping[str, Any], attrs: Mapping[str, Any]
 ) -> xr.Dataset:
     """A Dataset of arrays whose leading axes are ``coords`` and whose other axes are the model's dimensions."""
-    lead = len(coords)
-    dims = {n: _dims_of(model, n, a.ndim - lead, a.shape[lead:]) for n, a in arrays.items()}
-    return labelled(arrays, dims, model.coords, coords, attrs)
+    lead, known, labels = len(coords), model.dims, model.coords
+    dims = {n: _dims_of(known, labels, n, a.ndim - lead, a.shape[lead:]) for n, a in arrays.items()}
+    return labelled(arrays, dims, labels, coords, attrs)
 
 
 def labelled(
@@ -296,50 +305,38 @@ def observed_groups(posterior: Posterior, attrs: Mapping[str, Any]) -> dict[str,
     return out
 
 
-def _dims_of(model: pymc.Model, name: str, ndim: int, shape: tuple[int, ...]) -> tuple[str, ...]:
-    known = model.named_vars_to_dims.get(name) or ()
-    if len(known) != ndim:
-        rv = next((r for r, v in model.rvs_to_values.items() if v.name == name), None)
-        known = model.named_vars_to_dims.get(rv.name, ()) if rv is not None else ()
+def _dims_of(
+    dims: Mapping[str, tuple[str | None, ...]],
+    labels: Mapping[str, Any],
+    name: str,
+    ndim: int,
+    shape: tuple[int, ...],
+) -> tuple[str, ...]:
+    known = dims.get(name) or ()
     fits = len(known) == ndim and all(
-        dim is not None and model.coords.get(dim) is not None and len(model.coords[dim]) == size
+        dim is not None and labels.get(dim) is not None and len(labels[dim]) == size
         for dim, size in zip(known, shape, strict=True)
     )
     return tuple(str(d) for d in known) if fits else tuple(f"{name}_dim_{i}" for i in range(ndim))
 
 
-def data_groups(model: pymc.Model, data: Data, attrs: Mapping[str, Any]) -> dict[str, xr.Dataset]:
+def data_groups(density: LogDensity, data: Data, attrs: Mapping[str, Any]) -> dict[str, xr.Dataset]:
     """``observed_data`` (missing cells are NaN) and ``constant_data`` of a model."""
     observed: dict[str, np.ndarray] = {}
-    for rv in model.observed_RVs:
-        whole = rv.name.removesuffix("_observed")
-        if whole != rv.name and data.has(whole):
+    for name, there in density.observed_cells.items():
+        whole = name.removesuffix("_observed")
+        if whole != name and data.has(whole):
             term = data.term(whole, missing=True)
-            dims = model.named_vars_to_dims.get(whole, term.dims)
+            dims = density.dims.get(whole, term.dims)
             cells = np.where(term.codes < 0, np.nan, term.codes) if term.value is None else np.asarray(term.value)
             observed[whole] = cells.transpose([term.dims.index(d) for d in dims])
         else:
-            observed[rv.name] = np.asarray(_constant(model.rvs_to_values[rv]))
-    constant = {v.name: np.asarray(_constant(v)) for v in _data_variables(model)}
+            observed[name] = there
     out = {}
-    for group, arrays in (("observed_data", observed), ("constant_data", constant)):
+    for group, arrays in (("observed_data", observed), ("constant_data", density.constants)):
         if arrays:
-            out[group] = dataset(arrays, model, {}, attrs)
+            out[group] = dataset(arrays, density, {}, attrs)
     return out
-
-
-def _data_variables(model: pymc.Model) -> Iterable[Any]:
-    return model.data_vars
-
-
-def _constant(variable: Any) -> Any:
-    return (
-        variable.data
-        if hasattr(variable, "data")
-        else variable.get_value()
-        if hasattr(variable, "get_value")
-        else variable.eval()
-    )
 
 
 def attributes(job: Job) -> dict[str, Any]:

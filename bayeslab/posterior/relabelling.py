@@ -14,12 +14,7 @@ import numpy as np
 from bayeslab.latents.labels.clusters import relabel_by_probabilities
 from bayeslab.latents.latent import Law
 
-__all__ = ["agreeing", "evenly", "probabilities_at"]
-
-
-def evenly(n: int, most: int) -> np.ndarray:
-    """Indices of at most ``most`` evenly spaced elements of n."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
+__all__ = ["agreeing", "probabilities_at"]
 
 
 def probabilities_at(laws: Iterable[Law], rows: np.ndarray) -> np.ndarray:

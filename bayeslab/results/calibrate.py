@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -49,7 +48,7 @@ from bayeslab.results.render import plain_table, report_html
 from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.run_folder.calibration import CalibrationFolder
 from bayeslab.streams import derived, stream
-from bayeslab.structure.jobs import follow, unbroken
+from bayeslab.workers import check_jobs, each
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -274,6 +273,7 @@ def calibrate(
     *,
     seed: int | None = None,
     jobs: int | None = None,
+    scheduler: str | None = None,
     runs: str | os.PathLike[str] | None = "runs",
     progress: bool = True,
     **options: Unpack[SharedOptions],
@@ -297,6 +297,8 @@ def calibrate(
     jobs
         Number of replications run in parallel processes; None: the number of cores, or one for the
         engine ``exact``.
+    scheduler
+        Address of a Dask scheduler, such as ``tcp://host:8786``, whose workers run the replications instead.
     runs
         Folder in which the folder ``<name>-calibration`` is created; None keeps replications in memory only.
     progress
@@ -310,8 +312,7 @@ def calibrate(
         raise OptionError(
             f"n, the number of replications, is a whole number from 10 to {_MOST:,}, not {n!r:.40}", code="out-of-range"
         )
-    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or not 1 <= jobs <= 1024):
-        raise OptionError(f"jobs is a whole number from 1 to 1,024, not {jobs!r}", code="out-of-range")
+    check_jobs(jobs)
     source = Source(model)
     with source.located(), reporter(progress) as view:
         data = source.bound(data)
@@ -319,7 +320,7 @@ def calibrate(
             seed if seed is not None else source.model.seed,
             source.model.model_copy(update={"seed": secrets.randbits(32)}),
         )
-        return calibrated(source.model, source.model, data, n, method, chosen, jobs, runs, view, options)
+        return calibrated(source.model, source.model, data, n, method, chosen, jobs, runs, view, options, scheduler)
 
 
 def calibrated(
@@ -333,6 +334,7 @@ def calibrated(
     runs: str | os.PathLike[str] | None,
     view: Progress,
     options: Mapping[str, Any],
+    scheduler: str | None = None,
 ) -> Calibration:
     """Simulate from one model and fit another; in a calibration the two are the same."""
     view.note(f"drawing {n} times from the prior")
@@ -373,7 +375,15 @@ def calibrated(
         view.note(f"{n - len(todo)} of {n} replications are there already")
     work = ((k, _simulated(drawn, k, data), truths[k]) for k in todo)
     default = 1 if engine == "exact" else os.cpu_count() or 1
-    for done, (number, result) in enumerate(_each(task, work, min(jobs or default, max(len(todo), 1))), 1):
+    finished = each(
+        _numbered,
+        task,
+        work,
+        jobs=min(jobs or default, max(len(todo), 1)),
+        scheduler=scheduler,
+        advice="what is finished is kept: run it again with the same seed, with fewer jobs",
+    )
+    for done, (number, result) in enumerate(finished, 1):
         store.write(number, result)
         if done % max(1, len(todo) // 20) == 0 or done == len(todo):
             view.note(f"replication {n - len(todo) + done} of {n}")
@@ -400,26 +410,8 @@ def _ranked(posterior: Posterior, prior: Any) -> tuple[str, ...]:
     return tuple(str(v) for v in prior.data_vars if wanted(str(v)))
 
 
-def _each(
-    task: _Task, work: Iterator[tuple[int, Any, Array]], jobs: int
-) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-    """Yield replications as they finish."""
-    if jobs == 1:
-        for number, columns, truth in work:
-            yield number, _replicate(task, number, columns, truth)
-        return
-    from joblib import Parallel, delayed
-
-    advice = "what is finished is kept: run it again with the same seed, with fewer jobs"
-    with warnings.catch_warnings(), unbroken(advice):
-        # Loky replaces workers that were idle for long or grew in memory; the user need not know.
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-        yield from Parallel(
-            n_jobs=jobs, backend="loky", return_as="generator_unordered", initializer=follow, initargs=(os.getpid(),)
-        )(delayed(_numbered)(task, number, columns, truth) for number, columns, truth in work)
-
-
-def _numbered(task: _Task, number: int, columns: Any, truth: Array) -> tuple[int, dict[str, np.ndarray]]:
+def _numbered(task: _Task, item: tuple[int, Any, Array]) -> tuple[int, dict[str, np.ndarray]]:
+    number, columns, truth = item
     return number, _replicate(task, number, columns, truth)
 
 

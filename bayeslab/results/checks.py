@@ -63,6 +63,7 @@ __all__ = [
     "judge_mcmc",
     "pareto_smoothed",
     "point_verdict",
+    "short_tail",
     "steps_too_long",
     "warm_up_too_short",
 ]
@@ -80,6 +81,9 @@ DIVERGENT_WARN, DIVERGENT_FAIL = 0.001, 0.1
 # A tail counts as closed if its acceptance rate is below the first share of the overall rate and its effective sample
 # size below the second share of the number of draws (ours).
 CLOSED, CLOSED_WORTH = 0.3, 0.1
+# Share of the posterior that is missing in a tail from which on the draws must not be used (ours).
+SHORT_FAIL = 0.1
+_COMPARE = "compare the intervals with those of target_accept 0.99 and more draws"
 # [3], section 6.1: below 0.3 is trouble. RStan, following [2], called it at 0.2.
 E_BFMI_WARN, E_BFMI_FAIL = 0.3, 0.2
 # [4], section 3.1: good below 0.5, usable (after reweighting) below 0.7.
@@ -194,6 +198,32 @@ def steps_too_long(coordinates: Sequence[Block], stats: Mapping[str, NDArray[Any
     """
     findings = _step_findings(coordinates, stats, _numbered(len(stats["diverging"])), None, Remedies())
     return next((finding.message for finding in findings if finding.status != "pass"), None)
+
+
+def short_tail(
+    coordinates: Sequence[Block], number: int, upper: bool, mass: float, drawn: float, remedies: Remedies
+) -> Finding:
+    """The finding about a tail in which draws are missing.
+
+    Parameters
+    ----------
+    coordinates
+        Draws of the free parameters on the scale on which they were moved.
+    number, upper
+        Index of the parameter, and whether it is the upper tail.
+    mass, drawn
+        Share of the posterior in the tail, and of the draws.
+    remedies
+        Possible changes to the model, for the advice.
+    """
+    where, size = _of_model(number, coordinates), "largest" if upper else "smallest"
+    beyond = f"the outermost {_percent(drawn)} of the draws" if drawn > 0 else "all draws"
+    text = (
+        f"where {where} is {size}, draws are missing: by integration {_percent(mass)} of the posterior lies beyond"
+        f" {beyond}"
+    )
+    status: Status = "fail" if mass - drawn > SHORT_FAIL else "warn"
+    return Finding(status, "tails", where, mass, text, f"{_COMPARE}; {remedies(remedies.otherwise)}")
 
 
 def warm_up_too_short(coordinates: Sequence[Block]) -> str | None:
@@ -456,10 +486,12 @@ def _why_apart(numbers: NDArray[np.intp], label: _Labels, remedies: Remedies) ->
     if np.mean(np.fmax.reduce(alone) <= R_HAT_FAIL) < 0.5:
         return "", ""
     apart = "give priors that tell the modes apart"
-    for block in {id(b): b for b, _ in (label.place(int(n)) for n in numbers)}.values():
+    blocks = {id(block): block for block, _ in (label.place(int(number)) for number in numbers)}.values()
+    # Shares last: another node is easier to put in order.
+    for block in sorted(blocks, key=_are_shares):
         if _interchangeable(block):
             reason = f"; label switching: chains hold the same values of {block.name} in another order"
-            remedy = f"wrap the distribution of {block.name} (or what else tells components apart) in Ordered(...)"
+            remedy = f"wrap the distribution of {block.name} in Ordered(...), so that a component has one place"
             return reason, remedy if remedies.rewritable else apart
     reason = "; chains sit in different places: several modes or label switching"
     ways = ["take method smc"] * remedies.tempered
@@ -470,6 +502,11 @@ def _why_apart(numbers: NDArray[np.intp], label: _Labels, remedies: Remedies) ->
 def _draws(block: Block, position: int) -> Array:
     flat = block.values.reshape(*block.values.shape[:2], -1)
     return np.asarray(flat[:, :, position], dtype=np.float64)
+
+
+def _are_shares(block: Block) -> bool:
+    """Whether every draw sums to one along the last dimension."""
+    return block.values.ndim > 2 and bool(np.allclose(block.values.sum(axis=-1), 1))
 
 
 def _interchangeable(block: Block) -> bool:
@@ -577,10 +614,9 @@ def _step_findings(
                 f" ({_percent(1 - edge.everywhere)} of all) and chains stay: the draws may end where steps get too"
                 " long, not where the posterior does"
             )
-            compared = "compare the intervals with those of target_accept 0.99 and more draws"
             closed = edge.share < CLOSED * edge.everywhere and edge.worth < CLOSED_WORTH
             status: Status = "fail" if closed else "warn"
-            yield Finding(status, "tails", where, 1 - edge.share, text, f"{compared}; {mend}")
+            yield Finding(status, "tails", where, 1 - edge.share, text, f"{_COMPARE}; {mend}")
 
 
 def _tail_name(edge: Any, coordinates: Sequence[Block]) -> tuple[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.errors import DataError
-from bayeslab.families import ATOM, DENSITY, GIVEN, LEFT, PROBABILITY, RIGHT, UNREAD
 from bayeslab.posterior.contract import Posterior
+from bayeslab.posterior.event_kinds import ATOM, DENSITY, GIVEN, LEFT, PROBABILITY, RIGHT, UNREAD
 
 __all__ = ["Named", "conditioned", "kinds", "same_events", "same_weights", "unlike_kinds"]
 

@@ -36,10 +36,10 @@ from scipy.special import logsumexp, softmax
 from bayeslab.data.binding import bind
 from bayeslab.engines.toolbox.contract import engine
 from bayeslab.errors import DataError, OptionError, hint, listed
-from bayeslab.families import GIVEN
 from bayeslab.job import Job, options_of
 from bayeslab.plots.comparison import elpd_plot
 from bayeslab.posterior.evaluation import expand
+from bayeslab.posterior.event_kinds import GIVEN
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import checks, convergence
 from bayeslab.results.common_scale import conditioned, kinds, same_events, same_weights
@@ -458,7 +458,9 @@ def compare(
         The models have different data or row weights, or a value is censored in one model only; the message names the
         difference.
     """
-    if not isinstance(fits, Mapping):
+    if not isinstance(fits, Mapping) or isinstance(
+        fits, Fitted
+    ):  # a fit passes as ArviZ's DataTree, which is a mapping
         raise OptionError("fits are given by name: bl.compare({'one': fit, 'other': fit})", code="wrong-type")
     fits = dict(fits)
     if criterion not in _CRITERIA:

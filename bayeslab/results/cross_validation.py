@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
@@ -33,16 +34,17 @@ from bayeslab.decisions import loss as losses
 from bayeslab.decisions import scores
 from bayeslab.decisions.paired import PairedDifference, correlated_t
 from bayeslab.errors import BayeslabError, DataError, OptionError, hint, listed
-from bayeslab.families import LEFT, RIGHT
 from bayeslab.language.spec import Model
 from bayeslab.options import SharedOptions
 from bayeslab.plots.learning import calibration_plot, learning_curve_plot, scores_plot
 from bayeslab.posterior.contract import Posterior, posterior_of
+from bayeslab.posterior.event_kinds import LEFT, RIGHT
 from bayeslab.progress import reporter
 from bayeslab.results.common_scale import kinds, same_events, unlike_kinds
 from bayeslab.results.fit import Fit
 from bayeslab.results.fitted import bound_to
 from bayeslab.streams import stream
+from bayeslab.workers import check_jobs, each
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -185,6 +187,8 @@ def cross_validate(
     loss: Any = None,
     method: str | None = None,
     seed: int = 0,
+    jobs: int = 1,
+    scheduler: str | None = None,
     progress: bool = True,
     **options: Unpack[SharedOptions],
 ) -> CrossValidation:
@@ -208,6 +212,9 @@ def cross_validate(
         As for :func:`bayeslab.fit`, the same for all models. None: each model's method.
     seed
         Seed of the splits and the fits.
+    jobs, scheduler
+        Number of processes that fit in parallel, or the address of a Dask scheduler (``tcp://host:8786``) whose workers
+        do. The scores do not depend on them.
 
     Returns
     -------
@@ -218,6 +225,7 @@ def cross_validate(
     DataError, OptionError
         The models predict different columns, or the same column with different values.
     """
+    check_jobs(jobs)
     entries, task = _prepared(models, data, target, loss)
     rng = stream(seed, "splits")
     plan = splits(task.outcome, folds, repeats, rng, classes=task.classes is not None)
@@ -225,18 +233,52 @@ def cross_validate(
     predictions = {entry.name: np.full(_shape(task, repeats), np.nan) for entry in entries}
     per_repeat = len(plan) // repeats
     problems: dict[str, list[str]] = {entry.name: [] for entry in entries}
+    shared = _Shared(entries, task, plan, method, dict(options), seed)
     with reporter(progress) as view:
-        for number, split in enumerate(plan):
-            for entry in entries:
-                view.note(f"split {number + 1} of {len(plan)}: {entry.name}")
-                predicted, log_density, doubts = _scored(entry, task, split, method, options, seed)
-                problems[entry.name] += doubts
-                predictions[entry.name][number // per_repeat, split.outside] = predicted
-                measured = _measures(task, predicted, task.outcome[split.outside], log_density)
-                records.append({"model": entry.name, "split": number, "rows": len(split.outside), **measured})
+
+        def places() -> Iterator[_Place]:
+            for number in range(len(plan)):
+                for k, entry in enumerate(entries):
+                    view.note(f"split {number + 1} of {len(plan)}: {entry.name}")
+                    yield number, k
+
+        scored = sorted(each(_scored_at, shared, places(), jobs=jobs, scheduler=scheduler), key=itemgetter(0))
+    for (number, k), (predicted, log_density, doubts) in scored:
+        name, outside = entries[k].name, plan[number].outside
+        problems[name] += doubts
+        predictions[name][number // per_repeat, outside] = predicted
+        measured = _measures(task, predicted, task.outcome[outside], log_density)
+        records.append({"model": name, "split": number, "rows": len(outside), **measured})
     learners = [entry.name for entry in entries if entry.model.model.is_learner]
     doubts = [*task.notes, *_doubts(problems, len(plan), "splits")]
     return CrossValidation(records, predictions, task, folds, learners, doubts)
+
+
+# A split and a model, by their numbers.
+type _Place = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """What all fits of a cross-validation need."""
+
+    entries: Sequence[_Entry]
+    task: _Task
+    plan: Sequence[Split]
+    method: str | None
+    options: dict[str, Any]
+    seed: int
+
+
+def _scored_at(shared: _Shared, place: _Place) -> tuple[_Place, tuple[Array, Array | None, list[str]]]:
+    entry, split = shared.entries[place[1]], shared.plan[place[0]]
+    return place, _scored(entry, shared.task, split, shared.method, shared.options, shared.seed)
+
+
+def _both_sides_at(shared: _Shared, place: _Place) -> tuple[_Place, tuple[dict[str, float], list[str]]]:
+    """Scores of training and held-out rows."""
+    entry, split = shared.entries[place[1]], shared.plan[place[0]]
+    return place, _both_sides(entry, shared.task, split, shared.method, shared.options, shared.seed)
 
 
 def _doubts(problems: Mapping[str, Sequence[str]], n: int, what: str) -> list[str]:
@@ -925,6 +967,8 @@ def learning_curve(
     loss: Any = None,
     method: str | None = None,
     seed: int = 0,
+    jobs: int = 1,
+    scheduler: str | None = None,
     progress: bool = True,
     **options: Unpack[SharedOptions],
 ) -> LearningCurve:
@@ -936,9 +980,10 @@ def learning_curve(
         Numbers of training rows.
     repeats
         Number of random subsets of each size.
-    models, data, target, loss, method, seed, **options
+    models, data, target, loss, method, seed, jobs, scheduler, **options
         As for :func:`cross_validate`.
     """
+    check_jobs(jobs)
     entries, task = _prepared(models, data, target, loss)
     n = len(task.outcome)
     for size in sizes:
@@ -946,16 +991,23 @@ def learning_curve(
             raise OptionError(f"sizes are whole numbers from 1 to {n - 1}, not {size!r}", code="out-of-range")
     records: list[dict[str, Any]] = []
     problems: dict[str, list[str]] = {entry.name: [] for entry in entries}
+    of_sizes = [(int(size), stream((seed, int(size)), "splits").spawn(repeats)) for size in sizes]
+    labels = [(size, repeat) for size, children in of_sizes for repeat in range(len(children))]
+    plan = [_subset(task, size, child) for size, children in of_sizes for child in children]
+    shared = _Shared(entries, task, plan, method, dict(options), seed)
     with reporter(progress) as view:
-        for size in sizes:
-            for repeat, child in enumerate(stream((seed, int(size)), "splits").spawn(repeats)):
+
+        def places() -> Iterator[_Place]:
+            for number, (size, repeat) in enumerate(labels):
                 view.note(f"{size} rows, repeat {repeat + 1} of {repeats}")
-                split = _subset(task, int(size), child)
-                for entry in entries:
-                    predicted, log_density, doubts = _scored(entry, task, split, method, options, seed)
-                    problems[entry.name] += doubts
-                    measured = _measures(task, predicted, task.outcome[split.outside], log_density)
-                    records.append({"model": entry.name, "size": int(size), "repeat": repeat, **measured})
+                yield from ((number, k) for k in range(len(entries)))
+
+        scored = sorted(each(_scored_at, shared, places(), jobs=jobs, scheduler=scheduler), key=itemgetter(0))
+    for (number, k), (predicted, log_density, doubts) in scored:
+        name, (size, repeat) = entries[k].name, labels[number]
+        problems[name] += doubts
+        measured = _measures(task, predicted, task.outcome[plan[number].outside], log_density)
+        records.append({"model": name, "size": size, "repeat": repeat, **measured})
     from sklearn.exceptions import ConvergenceWarning
 
     for line in _doubts(problems, len(sizes) * repeats, "subsets"):

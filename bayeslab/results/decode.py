@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.errors import ModelError, OptionError
-from bayeslab.families.hmm.decoding import posterior_mean
 from bayeslab.families.hmm.posterior import HMMPosterior
-from bayeslab.families.hmm.replications import position
+from bayeslab.latents.chains.product import ProductChain
 from bayeslab.plots.hmm import Drawn, draw_chains, draw_diagrams, draw_level, draw_states, draw_transitions
 from bayeslab.posterior.averaging import AVERAGED
+from bayeslab.posterior.chains.decoding import posterior_mean
 from bayeslab.posterior.contract import Posterior
 from bayeslab.preparation import Source
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
@@ -113,7 +113,7 @@ def plot_states(source: Any, data: Any = None, *, sequence: str | None = None, c
     time_name = spec.time or model.data.rows
     times = _numbers(smoothed[time_name].to_numpy())
     first = 0 if sequence is None else int(resolved.sequences.offsets[names.index(sequence)])
-    series = resolved.rows[first : first + len(times), position(resolved, column)]
+    series = resolved.rows[first : first + len(times), resolved.position(column)]
     of = f"{spec.sequence} {sequence}: " if sequence is not None else ""
     if spec.states == "continuous":
         suffix = f"_{column}" if len(spec.columns) > 1 else ""
@@ -121,7 +121,7 @@ def plot_states(source: Any, data: Any = None, *, sequence: str | None = None, c
         return draw_level(times, series, level, sd, (column, time_name, f"{of}{column} and its level"))
     path = decode(source, data, "viterbi", sequence=sequence)
     levels = [str(x) for part in resolved.parts if column in part.columns for x in part.levels_of(column)]
-    if hasattr(resolved.chain, "named"):
+    if isinstance(resolved.chain, ProductChain):
         title = f"{of}{column}, most likely path and P(state | all rows)"
         chains = _chains(resolved.chain, path, smoothed)
         return draw_chains(times, series, chains, (column, time_name, title), levels)
@@ -168,7 +168,7 @@ def plot_transitions(source: Any, data: Any = None) -> Figure:
         raise ModelError("transitions are drawn for chains of order 1", code="not-applicable")
     resolved = posterior.resolved
     parameters = resolved.chain.complete(posterior_mean(resolved, draws))
-    if hasattr(resolved.chain, "named"):
+    if isinstance(resolved.chain, ProductChain):
         return _diagrams(resolved.chain, parameters)
     matrix = parameters["transition"]
     return draw_transitions(matrix, [str(s) for s in resolved.states])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,15 +10,23 @@ import numpy as np
 
 from bayeslab.errors import OptionError, hint
 from bayeslab.posterior.averaging import AVERAGED
+from bayeslab.report.writing import Report, check_path
 from bayeslab.results import pictures
+from bayeslab.results.effects.rows import grid
+from bayeslab.results.field import FittedField, field_of
 from bayeslab.results.fitted import Fitted, log_evidence
 from bayeslab.results.functions import Functions, functions_of
+from bayeslab.results.on_demand import on_demand
 from bayeslab.results.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from bayeslab.posterior.expectation import Scale
+    from bayeslab.results.effects.estimates import Effects
+    from bayeslab.results.effects.pictures import What
+    from bayeslab.results.effects.quantities import ComparisonKind, SlopeKind
     from bayeslab.results.gaussian_process import FittedProcess
     from bayeslab.results.learner import FittedLearner
     from bayeslab.results.states import States
@@ -29,7 +37,36 @@ __all__ = ["Fit"]
 
 
 class Fit(Fitted):
-    """A fitted model: summary, verdict, predictions, checks and plots."""
+    """A fitted model: summary, verdict, predictions, checks and plots.
+
+    ArviZ's functions take a fit where they take a ``DataTree``: ``az.summary(fit)``, ``az.compare({"a": fit})``. What a
+    fit does not define itself is that of :attr:`data_tree`: ``fit["posterior"]``, ``fit.observed_data``.
+    """
+
+    # ArviZ asks isinstance(fit, DataTree), which is answered by the attribute __class__; type(fit) remains Fit.
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(vars(self)["data_tree"]) if "data_tree" in vars(self) else Fit
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Fit, (self.bound_model, self.data_tree, self.verdict, self.info, self.folder)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or "data_tree" not in vars(self):
+            raise AttributeError(f"'Fit' object has no attribute '{name}'")
+        return getattr(self.data_tree, name)
+
+    def __getitem__(self, group: str) -> Any:
+        made = getattr(type(self), group, None)
+        if isinstance(made, on_demand) and group not in self.data_tree.children:
+            made.make(self)
+        return self.data_tree[group]
+
+    def __contains__(self, group: object) -> bool:
+        return group in self.data_tree
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.data_tree)
 
     @classmethod
     def of(cls, fitted: Fitted) -> Fit:
@@ -98,7 +135,7 @@ class Fit(Fitted):
         if "exact_posterior" in self.data_tree.children and ci_kind == "eti" and not sampled:
             return self._exact_summary(var_names, ci_prob)
         frame = summary(self.posterior.to_dataset(), var_names, ci_prob, ci_kind)
-        if {"pareto_k", "elbo"} & self.posterior.attrs.keys():
+        if {"pareto_k", "elbo", "bethe_log_partition"} & self.posterior.attrs.keys():
             frame = frame.drop(columns=["ess_bulk", "ess_tail", "r_hat"])
         return frame
 
@@ -212,6 +249,17 @@ class Fit(Fitted):
         return self.view(states_of)
 
     @property
+    def field(self) -> FittedField:
+        """The variables of a Markov random field: probabilities, most probable states, partition function, plots.
+
+        Raises
+        ------
+        OptionError
+            The model is of another family.
+        """
+        return self.view(field_of)
+
+    @property
     def functions(self) -> Functions:
         """The functions of a graph (nodes ``GaussianProcess``): values at the rows of the fit, and plots.
 
@@ -278,6 +326,7 @@ class Fit(Fitted):
         """The verdict: pass, warn or fail, with the findings of the checks."""
         return self.verdict
 
+    @on_demand
     def prior_predictive(self, draws: int = 500) -> xr.DataTree:
         """Draws of parameters and data from the prior, as groups ``prior`` and ``prior_predictive``.
 
@@ -291,6 +340,7 @@ class Fit(Fitted):
         self.add(prior_groups(self.bound_model, draws, self.seed))
         return self.data_tree.children["prior_predictive"]
 
+    @on_demand
     def posterior_predictive(self) -> xr.DataTree:
         """Replications of the observed nodes, added as the group ``posterior_predictive``."""
         from bayeslab.results.predict import posterior_predictive
@@ -298,12 +348,29 @@ class Fit(Fitted):
         self.add({"posterior_predictive": posterior_predictive(self)})
         return self.data_tree.children["posterior_predictive"]
 
+    @on_demand
     def log_likelihood(self) -> xr.DataTree:
         """Pointwise log likelihood, added as the group ``log_likelihood``, which ``arviz.loo`` needs."""
         from bayeslab.results.predict import log_likelihood
 
         self.add({"log_likelihood": log_likelihood(self)})
         return self.data_tree.children["log_likelihood"]
+
+    @on_demand
+    def log_prior(self) -> xr.DataTree:
+        """Log prior density of each parameter, added as the group ``log_prior``.
+
+        With :meth:`log_likelihood` it is what ``arviz.psense_summary`` needs to scale the prior and the likelihood.
+
+        Raises
+        ------
+        DataError
+            The fit has no draws of a parameter of the graph.
+        """
+        from bayeslab.results.predict import log_prior
+
+        self.add({"log_prior": log_prior(self)})
+        return self.data_tree.children["log_prior"]
 
     def clusters(self) -> xr.DataTree:
         """Component probabilities of each row, and the clustering of rows, added as the group ``clusters``.
@@ -489,6 +556,364 @@ class Fit(Fitted):
         predicted = predict(self, data, kind, ci_prob=ci_prob, seed=self.seed if seed is None else seed)
         return in_labels(self.model, self.data, predicted) if kind == "draws" else predicted
 
+    def grid(
+        self, columns: Mapping[str, Any] | None = None, *, counterfactual: bool = False, **named: Any
+    ) -> pd.DataFrame:
+        """A table with all combinations of some values of the predictors, for :meth:`predictions` and its kin.
+
+        Parameters
+        ----------
+        columns, **named
+            Values by predictor: a value, a list, a function of the column, or one of the words ``mean``, ``median``,
+            ``mode``, ``min``, ``max``, ``minmax``, ``quartiles`` and ``levels`` (all different values). None: the
+            levels of a factor, the quartiles of a number.
+        counterfactual
+            False: other predictors have their typical value, the mean of numbers, or the most frequent value of a
+            factor or of 0 and 1. Grouping factors that are not named are left out; effects of their groups are then
+            taken as zero. True: the rows of the sample are repeated for each combination.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Raises
+        ------
+        OptionError
+            The model has no such predictor, or a value is not one of its levels.
+        """
+        return grid(self, columns, counterfactual=counterfactual, **named)
+
+    def predictions(
+        self,
+        newdata: Any = None,
+        *,
+        at: Any = None,
+        by: str | Sequence[str] | bool | None = None,
+        scale: Scale = "response",
+        weights: str | bool | None = None,
+        ci_prob: float = 0.89,
+    ) -> Effects:
+        """Expected outcomes, averaged over the sample or at given values of the predictors.
+
+        An expected outcome is the mean of the predictive distribution given the parameters; its interval has the
+        uncertainty of the parameters only. :meth:`predict` gives the predictive distribution of single new rows.
+
+        Parameters
+        ----------
+        newdata
+            The rows: a dataframe, a mapping of arrays, a path, or a :meth:`grid`; None: the sample, the rows of the
+            fit. A grouping factor that the table lacks stands for a typical group, whose effects are zero.
+        at
+            Instead of ``newdata``: values by predictor as for :meth:`grid`, or ``"mean"`` for one typical row.
+        by
+            Columns whose combinations of values are averaged over separately. True: one average. False: no average,
+            an estimate for each row. None: one average over the sample, or each row of ``newdata`` and ``at``.
+        scale
+            ``response``: the mean of the outcome; a probability of an event, of a success, or of each level.
+            ``parameter``: what the formula predicts, such as the quantile of a quantile regression. ``link``: the
+            linear predictor.
+        weights
+            Column of weights in averages; None: the model's weights, if it has any; False: equal weights.
+        ci_prob
+            Probability of the equal-tailed interval.
+
+        Returns
+        -------
+        Effects
+            The estimates, with their draws.
+
+        Raises
+        ------
+        OptionError
+            The predictions of the model are not a function of the columns of a table, or an argument is wrong.
+        DataError
+            A predictor is missing, or a value is not a level of its factor.
+
+        Examples
+        --------
+        >>> import bayeslab as bl
+        >>> data = {"x": [0, 1, 2, 3], "y": [1.0, 3.1, 4.9, 7.0]}
+        >>> fit = bl.fit(bl.Model(model=bl.Regression(formula="y ~ x")), data, runs=None, seed=1)
+        >>> round(float(fit.predictions(at={"x": 2}).table["mean"][0]), 1)
+        5.0
+        """
+        from bayeslab.results.effects.quantities import predictions
+
+        return predictions(self, newdata, at=at, by=by, scale=scale, weights=weights, ci_prob=ci_prob)
+
+    def comparisons(
+        self,
+        of: str | Sequence[str] | Mapping[str, Any] | None = None,
+        *,
+        newdata: Any = None,
+        at: Any = None,
+        by: str | Sequence[str] | bool | None = None,
+        kind: ComparisonKind = "difference",
+        scale: Scale = "response",
+        weights: str | bool | None = None,
+        ci_prob: float = 0.89,
+        rope: tuple[float, float] | None = None,
+    ) -> Effects:
+        """Expected outcomes compared between two values of a predictor, everything else in the row unchanged.
+
+        Parameters
+        ----------
+        of
+            The predictors to compare; None: all of them, one after the other. A mapping says how: for numbers the
+            change (default 1), two values, ``sd``, ``2sd``, ``iqr`` or ``minmax``; for factors ``reference`` (each
+            level with the first, the default), ``sequential``, ``pairwise``, or two levels. The first of two values
+            is subtracted. Numbers that are 0 or 1 are compared as 1 with 0.
+        newdata, at, by, scale, weights, ci_prob
+            As for :meth:`predictions`.
+        kind
+            ``difference``, ``ratio`` or ``odds ratio``. The expected outcomes are averaged first, then compared.
+        rope
+            Ends of a region of practical equivalence: the table then has its posterior probability.
+
+        Returns
+        -------
+        Effects
+            The estimates, with their draws.
+
+        Raises
+        ------
+        OptionError, DataError
+            As for :meth:`predictions`.
+
+        Examples
+        --------
+        >>> import bayeslab as bl
+        >>> data = {"x": [0, 1, 2, 3], "y": [1.0, 3.1, 4.9, 7.0]}
+        >>> fit = bl.fit(bl.Model(model=bl.Regression(formula="y ~ x")), data, runs=None, seed=1)
+        >>> fit.comparisons({"x": 10}).table["contrast"][0]
+        '+10'
+        """
+        from bayeslab.results.effects.quantities import comparisons
+
+        return comparisons(
+            self, of, newdata=newdata, at=at, by=by, kind=kind, scale=scale, weights=weights, ci_prob=ci_prob, rope=rope
+        )
+
+    def slopes(
+        self,
+        of: str | Sequence[str] | None = None,
+        *,
+        newdata: Any = None,
+        at: Any = None,
+        by: str | Sequence[str] | bool | None = None,
+        kind: SlopeKind = "slope",
+        scale: Scale = "response",
+        weights: str | bool | None = None,
+        ci_prob: float = 0.89,
+        rope: tuple[float, float] | None = None,
+    ) -> Effects:
+        """Derivatives of the expected outcome by a predictor: marginal effects.
+
+        Parameters
+        ----------
+        of
+            The predictors; None: all that are numbers.
+        newdata, at, by, scale, weights, ci_prob
+            As for :meth:`predictions`.
+        kind
+            ``slope``: change of the expected outcome for each unit of the predictor. ``elasticity``: relative change
+            for a relative change. ``semi-elasticity``: relative change for each unit.
+        rope
+            As for :meth:`comparisons`.
+
+        Returns
+        -------
+        Effects
+            The estimates, with their draws.
+
+        Raises
+        ------
+        OptionError, DataError
+            As for :meth:`predictions`; or a predictor is a factor.
+
+        Notes
+        -----
+        Derivatives are central differences.
+
+        Examples
+        --------
+        >>> import bayeslab as bl
+        >>> data = {"x": [0, 1, 2, 3], "y": [1.0, 3.1, 4.9, 7.0]}
+        >>> fit = bl.fit(bl.Model(model=bl.Regression(formula="y ~ x")), data, runs=None, seed=1)
+        >>> round(float(fit.slopes("x").table["mean"][0]), 1)
+        2.0
+        """
+        from bayeslab.results.effects.quantities import slopes
+
+        return slopes(
+            self, of, newdata=newdata, at=at, by=by, kind=kind, scale=scale, weights=weights, ci_prob=ci_prob, rope=rope
+        )
+
+    def plot_effects(
+        self,
+        of: str | Sequence[str] | None = None,
+        *,
+        by: str | Sequence[str] | None = None,
+        what: What = "predictions",
+        kind: str | None = None,
+        at: Mapping[str, Any] | None = None,
+        scale: Scale = "response",
+        ci_prob: float = 0.89,
+        data: bool = True,
+    ) -> Any:
+        """Plot expected outcomes, comparisons or slopes over a predictor; a matplotlib figure.
+
+        Parameters
+        ----------
+        of
+            The predictors; None: all, a panel each. Numbers have a curve with a band, factors points with intervals.
+        by
+            Columns to tell apart: the first by colour, the next by panels. Numbers are shown at their quartiles.
+        what
+            ``predictions``: expected outcomes over ``of``. ``slopes``: slopes by ``of``, over it. ``comparisons``:
+            comparisons of ``of`` over the first column of ``by``, or averaged over the sample without ``by``.
+        kind
+            Kind of comparison or slope, as for :meth:`comparisons` and :meth:`slopes`.
+        at
+            Values of other predictors, which have their typical value otherwise: see :meth:`grid`.
+        scale, ci_prob
+            As for :meth:`predictions`.
+        data
+            Whether the observed outcomes are drawn behind predictions; they are not if they are levels, or if the
+            model has an offset.
+
+        Raises
+        ------
+        OptionError
+            As for :meth:`predictions`; or there are too many panels.
+        """
+        from bayeslab.results.effects.pictures import plot_effects
+
+        return plot_effects(self, of, by=by, what=what, kind=kind, at=at, scale=scale, ci_prob=ci_prob, data=data)
+
+    def derive(
+        self,
+        expressions: str | Sequence[str] | Mapping[str, str],
+        *,
+        ci_prob: float = 0.89,
+        rope: tuple[float, float] | None = None,
+    ) -> Effects:
+        """The posterior of expressions of the language, such as ``b[x] / sigma``.
+
+        Parameters
+        ----------
+        expressions
+            An expression, several, or expressions by name. They are of quantities of the posterior, with the labels
+            that tables print (``b[log(girth)]``, ``u_county[ANOKA]``), and of columns of the data; the name of a
+            dimension of the posterior stands for all its labels. Reductions such as ``mean(b)`` are taken at each
+            draw. An expression with dimensions gives an estimate for each label.
+        ci_prob
+            Probability of the equal-tailed interval.
+        rope
+            Ends of a region of practical equivalence.
+
+        Returns
+        -------
+        Effects
+            The estimates, with their draws.
+
+        Raises
+        ------
+        ModelError
+            The expression cannot be read, or has an unknown name or label.
+
+        Examples
+        --------
+        >>> import bayeslab as bl
+        >>> data = {"x": [0, 1, 2, 3], "y": [1.0, 3.1, 4.9, 7.0]}
+        >>> fit = bl.fit(bl.Model(model=bl.Regression(formula="y ~ x")), data, runs=None, seed=1)
+        >>> round(float(fit.derive("Intercept + 10 * b[x]").table["mean"][0]))
+        21
+        """
+        from bayeslab.results.derived import derive
+
+        return derive(self, expressions, ci_prob=ci_prob, rope=rope)
+
+    def hypothesis(
+        self,
+        statements: str | Sequence[str] | Mapping[str, str],
+        *,
+        prior: bool = False,
+        seed: int | None = None,
+    ) -> pd.DataFrame:
+        """The posterior probability of statements such as ``b[x] > b[z]``.
+
+        Parameters
+        ----------
+        statements
+            A comparison of expressions (see :meth:`derive`), several, or comparisons by name; they are joined by
+            ``and``, ``or`` and ``not``.
+        prior
+            Whether to draw from the prior too, for the statement's prior probability and its Bayes factor.
+        seed
+            Seed of these draws; None: the fit's.
+
+        Returns
+        -------
+        pandas.DataFrame
+            For each statement its ``probability``, the Monte Carlo standard error ``mcse``, and the posterior ``odds``;
+            with ``prior`` also ``prior_probability`` and ``bayes_factor``, the factor by which the data changed the
+            odds.
+
+        Raises
+        ------
+        ModelError
+            A statement cannot be read, or has an unknown name or label.
+        OptionError
+            A statement is not a comparison, or says that continuous quantities are equal.
+
+        Examples
+        --------
+        >>> import bayeslab as bl
+        >>> data = {"x": [0, 1, 2, 3], "y": [1.0, 3.1, 4.9, 7.0]}
+        >>> fit = bl.fit(bl.Model(model=bl.Regression(formula="y ~ x")), data, runs=None, seed=1)
+        >>> bool(fit.hypothesis("b[x] > 0")["probability"][0] > 0.99)
+        True
+        """
+        from bayeslab.results.derived import hypothesis
+
+        return hypothesis(self, statements, prior=prior, seed=seed)
+
+    def r2(self, *, by: str | Sequence[str] | None = None, ci_prob: float = 0.89) -> Effects:
+        """Bayesian R²: the share of the variance of new outcomes at the same rows that the model explains.
+
+        At each draw, the variance of the expected outcomes over the rows, divided by the sum of this variance and the
+        average variance of the outcomes given the parameters [1]_. Group effects count as explained.
+
+        Parameters
+        ----------
+        by
+            Columns: R² within each combination of their values.
+        ci_prob
+            Probability of the equal-tailed interval.
+
+        Raises
+        ------
+        OptionError
+            The outcome has levels, or the variance of the likelihood has no closed form.
+
+        References
+        ----------
+        .. [1] Gelman, Goodrich, Gabry, Vehtari (2019). R-squared for Bayesian regression models. The American
+           Statistician 73, 307-309.
+
+        Examples
+        --------
+        >>> import bayeslab as bl
+        >>> data = {"x": [0, 1, 2, 3], "y": [1.0, 3.1, 4.9, 7.0]}
+        >>> fit = bl.fit(bl.Model(model=bl.Regression(formula="y ~ x")), data, runs=None, seed=1)
+        >>> bool(fit.r2().table["mean"][0] > 0.9)
+        True
+        """
+        from bayeslab.results.derived import r2
+
+        return r2(self, by=by, ci_prob=ci_prob)
+
     def decode(
         self,
         data: Any = None,
@@ -642,6 +1067,41 @@ class Fit(Fitted):
         from bayeslab.results.ppc import plot_check
 
         return plot_check(self, what, node)
+
+    def report(self, path: str | Path | None = None, *, force: bool = False) -> Report:
+        """The report of the fit: one HTML page for any reader, without Python and without a network.
+
+        Parameters
+        ----------
+        path
+            The file to write; None: nothing is written.
+        force
+            Whether an existing file is replaced.
+
+        Returns
+        -------
+        Report
+            The page: ``html``, ``save(path)``, and a preview in a notebook.
+
+        Raises
+        ------
+        OptionError
+            The file exists and ``force`` is not set, or its folder does not exist.
+
+        Example
+        -------
+        >>> import bayeslab as bl
+        >>> fit = bl.fit("models/trees.yaml", runs=None, progress=False)
+        >>> fit.report("trees.html")  # doctest: +SKIP
+        """
+        from bayeslab.report.page import html_of
+
+        if path is not None:
+            check_path(path, force=force)
+        made = Report(html_of({self.model.name: self}))
+        if path is not None:
+            made.save(path, force=force)
+        return made
 
     def __repr__(self) -> str:
         sizes = self.posterior.sizes

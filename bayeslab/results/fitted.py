@@ -20,7 +20,7 @@ from bayeslab.results.verdict import Verdict
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Fitted", "bound_to", "log_evidence", "posterior_values", "without_cells"]
+__all__ = ["Fitted", "bound_dataset", "bound_to", "log_evidence", "posterior_values", "read_for", "without_cells"]
 
 
 class Fitted:
@@ -131,6 +131,11 @@ def _kept_partitions(group: xr.Dataset) -> dict[str, np.ndarray]:
 
 
 def bound_to(fit: Fitted, given: Any) -> Data:
+    """New data, read as the data of the fit were, and bound to the model."""
+    return bound_dataset(fit, read_for(fit, given))
+
+
+def read_for(fit: Fitted, given: Any) -> Dataset:
     """New data, read as the data of the fit were."""
     source = fit.model.data.model_copy(update={"table": None, "arrays": None, "tables": {}})
     used = dict(source.dims)
@@ -139,15 +144,16 @@ def bound_to(fit: Fitted, given: Any) -> Data:
         used = {n: d for n, d in used.items() if present is None or n in present}
     source = source.model_copy(update={"dims": used})
     new = read_dataset(source, None, given, fit.model.declared())
-    return _bound(fit, new.complete(fit.data.dataset.columns).with_truths_of(fit.data.dataset).over(fit.data.dataset))
+    return new.complete(fit.data.dataset.columns).with_truths_of(fit.data.dataset).over(fit.data.dataset)
 
 
 def without_cells(fit: Fitted, data: Data, name: str) -> Data:
     """The same rows with every cell of a column missing, read as the data of the fit were."""
-    return _bound(fit, data.dataset.emptied(name))
+    return bound_dataset(fit, data.dataset.emptied(name))
 
 
-def _bound(fit: Fitted, dataset: Dataset) -> Data:
+def bound_dataset(fit: Fitted, dataset: Dataset) -> Data:
+    """New rows bound to the model of a fit."""
     bound = bind(fit.model, dataset, fit.model.factors(), fit.data.memory())
     bound.origin = fit.data
     return bound

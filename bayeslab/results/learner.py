@@ -224,7 +224,11 @@ class FittedLearner:
             return pd.DataFrame({"round": np.arange(len(errors)) + 1, "error": errors})
         training, left_out = self._staged()
         return pd.DataFrame(
-            {"round": np.arange(training.shape[1]) + 1, "own": training.mean(axis=0), "left_out": left_out.mean(axis=0)}
+            {
+                "round": np.arange(training.shape[1]) + 1,
+                "training": training.mean(axis=0),
+                "left_out": left_out.mean(axis=0),
+            }
         )
 
     def _no_rounds(self) -> str:
@@ -262,9 +266,9 @@ class FittedLearner:
             return {f"{n} round{'s' * (n > 1)}": every[n - 1] for n in shown}
         if self._street():
             return {"training rows": np.where(outcome == 1, 1, -1) * learned.learner.decision_function(inside)}
-        out = {"own rows": _lead(learned.predicted(data), outcome)}
+        out = {"training rows": _lead(learned.predicted(data), outcome)}
         if "cross_validation" in self.fit.data_tree.children:
-            out["rows left out"] = _lead(self._left_out()[0], outcome)
+            out["held-out rows"] = _lead(self._left_out()[0], outcome)
         return out
 
     def _street(self) -> bool:

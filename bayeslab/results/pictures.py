@@ -17,6 +17,7 @@ _FIRST = {
     "function": "function",
     "features": "loadings",
     "topics": "words",
+    "field": "most_probable",
 }
 
 
@@ -42,6 +43,8 @@ def draw(fit: Any, what: str, columns: Sequence[str] | None) -> Any:
         )
     if view == "features":
         return fit.plot_features(what)
+    if view == "field":
+        return fit.field.plot(what)
     if view == "topics":
         return fit.topics.plot(what)
     return fit.structures.plot(what) if _has_structures(fit) else fit.plot_check(what)

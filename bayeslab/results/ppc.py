@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from bayeslab.decisions import loss as losses
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError, OptionError, hint, listed
-from bayeslab.families import LEFT, RIGHT
 from bayeslab.plots import predictive
+from bayeslab.posterior.event_kinds import LEFT, RIGHT
 from bayeslab.results.calibrate import uniform_bands
 from bayeslab.results.common_scale import conditioned
 from bayeslab.results.compare import _relative_efficiency

@@ -18,7 +18,7 @@ from bayeslab.memory import check_draws
 from bayeslab.posterior.contract import Eliminated, Posterior
 from bayeslab.posterior.evaluation import expand
 from bayeslab.posterior.forward import forward
-from bayeslab.posterior.groups import dataset, labelled
+from bayeslab.posterior.groups import GraphLayout, dataset, labelled
 from bayeslab.posterior.transforms import tables_at, unconstrained
 from bayeslab.preparation import Source
 from bayeslab.results import topics
@@ -37,6 +37,7 @@ _AT_A_POINT, _FEWEST, _CELLS = 1_000, 100, 20_000_000
 
 __all__ = [
     "log_likelihood",
+    "log_prior",
     "pointwise_graph",
     "posterior_predictive",
     "predict",
@@ -99,10 +100,10 @@ def prior_groups(posterior: Posterior, draws: int, seed: int) -> dict[str, xr.Da
     observed = set(posterior.outcomes())
     coords = {"chain": np.array([0]), "draw": np.arange(draws)}
     attrs = {"seed": seed, "model_digest": posterior.model.digest(), "creation_library": "bayeslab"}
-    shaped = {name: values[None] for name, values in drawn.items()}
+    shaped, layout = {name: values[None] for name, values in drawn.items()}, GraphLayout(graph)
     return {
-        "prior": dataset({n: v for n, v in shaped.items() if n not in observed}, graph, coords, attrs),
-        "prior_predictive": dataset({n: v for n, v in shaped.items() if n in observed}, graph, coords, attrs),
+        "prior": dataset({n: v for n, v in shaped.items() if n not in observed}, layout, coords, attrs),
+        "prior_predictive": dataset({n: v for n, v in shaped.items() if n in observed}, layout, coords, attrs),
     }
 
 
@@ -192,7 +193,7 @@ def _draws(fit: Fitted, posterior: Posterior, seed: int, each: int = 1, *, open_
     lengths = [len(axis) for axis in coords.values()]
     drawn = forward(graph, given, names, derived(seed, "predict"), math.prod(lengths))
     shaped = {name: values.reshape(*lengths, *values.shape[1:]) for name, values in drawn.items()}
-    return dataset(shaped, graph, coords, {"seed": seed, "creation_library": "bayeslab"})
+    return dataset(shaped, GraphLayout(graph), coords, {"seed": seed, "creation_library": "bayeslab"})
 
 
 def _unobserved(
@@ -209,7 +210,7 @@ def _unobserved(
             f"'{needed}' has an improper prior and no draws for these data: it cannot be predicted for new levels",
             code="improper",
         )
-    _warn_of_unused(graph, posterior.data, names)
+    _warn_of_unused(graph, given, posterior.data, names)
     return graph, given
 
 
@@ -243,12 +244,19 @@ def _states_given(fit: Fitted, graph: pymc.Model, given: Mapping[str, np.ndarray
     return {name: np.concatenate([one[name] for one in drawn]) for name in drawn[0] if name in lacking}
 
 
-def _warn_of_unused(graph: pymc.Model, data: Data, names: list[str]) -> None:
-    """Warn if some outcomes are given but do not inform the predictions of the others."""
-    present = {n: c for n in names if (c := data.dataset.columns.get(n)) is not None and not c.absent().all()}
-    if len(present) == len(names):
+def _warn_of_unused(graph: pymc.Model, given: Mapping[str, np.ndarray], data: Data, names: list[str]) -> None:
+    """Warn if some outcomes are given but do not inform the predictions of the others.
+
+    The others are columns without any observed cell, and the empty cells of columns whose rows share something hidden.
+    """
+    absent = {n: c.absent() for n in names if (c := data.dataset.columns.get(n)) is not None}
+    present = [n for n, mask in absent.items() if not mask.all()]
+    free = {rv.name for rv in graph.free_RVs}
+    hidden = free - given.keys() - set(names)
+    partial = hidden and any(absent[n].any() for n in present)
+    if len(present) == len(names) and not partial:
         return
-    if unused := [n for n in present if any(rv.name == n for rv in graph.free_RVs)]:
+    if unused := [n for n in present if n in free]:
         warnings.warn(
             f"{listed(unused)} of the new rows {'is' if len(unused) == 1 else 'are'} drawn anew and not used: what is"
             f" hidden in new rows is not learnt from them; fit them with the other rows, the cells to be predicted"
@@ -571,7 +579,36 @@ def _unweighted_log_likelihood(fit: Fitted, posterior: Posterior, data: Data | N
         rv.name.removesuffix("_observed"): term.reshape(chains, draws, *term.shape[1:])
         for rv, term in zip(observed, terms, strict=True)
     }
-    return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})
+    return dataset(shaped, GraphLayout(graph), coords, {"creation_library": "bayeslab"})
+
+
+def log_prior(fit: Fitted) -> xr.Dataset:
+    """Log prior density of each parameter at every draw, without the Jacobians of transforms.
+
+    Raises
+    ------
+    DataError
+        The fit has no draws of a parameter of the graph.
+    """
+    graph = fit.bound_model.graph()
+    held = posterior_values(fit)
+    lacking = [rv.name for rv in graph.free_RVs if rv.name not in held]
+    if lacking:
+        raise DataError(f"the fit has no draws of '{lacking[0]}', so its prior has no value", code="not-kept")
+    terms = expand(
+        graph, value_draws(fit, graph, None), graph.logp(vars=list(graph.free_RVs), sum=False, jacobian=False)
+    )
+    shape = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
+    coords = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
+    shaped = {rv.name: term.reshape(*shape, *term.shape[1:]) for rv, term in zip(graph.free_RVs, terms, strict=True)}
+    # The density of a vector, such as a Dirichlet's, has fewer dimensions than its draw.
+    dims = {name: tuple(graph.named_vars_to_dims.get(name) or ())[: values.ndim - 2] for name, values in shaped.items()}
+    dims = {n: d if len(d) == shaped[n].ndim - 2 else _numbered(n, shaped[n]) for n, d in dims.items()}
+    return labelled(shaped, dims, graph.coords, coords, {"creation_library": "bayeslab"})
+
+
+def _numbered(name: str, values: np.ndarray) -> tuple[str, ...]:
+    return tuple(f"{name}_dim_{i}" for i in range(values.ndim - 2))
 
 
 def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, sums: Eliminated) -> xr.Dataset:
@@ -594,7 +631,7 @@ def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, su
         terms = expand(graph, values, graph.logp(vars=graph.observed_RVs, sum=False, jacobian=False))
         for rv, term in zip(graph.observed_RVs, terms, strict=True):
             shaped[rv.name.removesuffix("_observed")] = term.reshape(chains, draws, *term.shape[1:])
-    return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})
+    return dataset(shaped, GraphLayout(graph), coords, {"creation_library": "bayeslab"})
 
 
 def pointwise_graph(posterior: Posterior) -> pymc.Model:

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 __all__ = [
     "exact_summary",
     "fit_html",
+    "headings",
     "image",
+    "lines_of",
     "pick_rows",
     "plain_table",
     "print_summary",
@@ -267,7 +269,8 @@ class More(NamedTuple):
     n_rows: int
 
 
-def _headings(frame: pd.DataFrame) -> list[str]:
+def headings(frame: pd.DataFrame) -> list[str]:
+    """The headings of a summary's columns as they are shown: ``5.5%`` for ``eti89_lb``."""
     out = []
     for column in _shown(frame):
         match = re.fullmatch(r"(eti|hdi)([\d.]+)_([lu])b", column)
@@ -382,7 +385,7 @@ def print_summary(console: Console, frame: pd.DataFrame, max_rows: int | None = 
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", no_wrap=True)
-    for heading in _headings(frame):
+    for heading in headings(frame):
         table.add_column(heading, justify="right", no_wrap=True)
     left_out = []
     for line in lines_of(frame, max_rows):
@@ -542,12 +545,12 @@ def _summary(frame: pd.DataFrame) -> str:
 
 
 def _table(frame: pd.DataFrame, lines: Sequence[Row | More]) -> str:
-    headings = _headings(frame)
+    columns = headings(frame)
     rows = []
     for line in lines:
         if isinstance(line, More):
             words = f"… {line.n_rows:,} more rows of {escape(line.name)}"
-            rows.append(f'<tr><td colspan="{len(headings) + 1}" style="opacity:0.7;text-align:left">{words}</td></tr>')
+            rows.append(f'<tr><td colspan="{len(columns) + 1}" style="opacity:0.7;text-align:left">{words}</td></tr>')
         else:
             cells = "".join(
                 f"<td>{escape(cell.text)}</td>"
@@ -556,7 +559,7 @@ def _table(frame: pd.DataFrame, lines: Sequence[Row | More]) -> str:
                 for cell in line.cells
             )
             rows.append(f'<tr><td style="text-align:left">{escape(line.label)}</td>{cells}</tr>')
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in ("", *headings))
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in ("", *columns))
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 

@@ -39,16 +39,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtrc
 
 from bayeslab.results import psis
 from bayeslab.results.convergence import Array, Block, ess, in_batches, is_constant, quantile, split
 
-__all__ = ["Edge", "concentrated", "heavy", "least_accepted", "tail_shapes"]
+__all__ = ["Edge", "concentrated", "heavy", "least_accepted", "rejecting", "stays", "tail_shapes"]
 
 # Share of outermost draws whose transitions are examined, and their minimum number.
 _OUTER, _FEWEST = 0.01, 20
 # A tail is narrower than the rest if its rejection rate exceeds this multiple of the overall rate (ours).
 _REFUSED = 2.5
+# From this multiple on it is examined further.
+_RATHER = 1.5
 # Chains do not enter and leave the outermost twentieth freely if visits last this many draws on average, or if the
 # effective sample size of its draws is below this share of all draws (both ours: visits last up to 2.5 draws in runs
 # without other findings, 3.4 and more in wrong ones).
@@ -121,6 +124,27 @@ def least_accepted(variables: Sequence[Block], acceptance: Array) -> Edge | None
     return Edge(int(where[0]), bool(where[1]), float(accepted[where]), mean, float(worth[where]), float(visit[where]))
 
 
+def rejecting(draws: Array, acceptance: Array, most: int) -> list[tuple[int, bool]]:
+    """Tails in which steps are rejected more often than elsewhere: number of the quantity, and whether it is the upper.
+
+    Parameters
+    ----------
+    draws
+        Shape (quantity, chain, draw).
+    acceptance
+        Mean acceptance of the transition that ended at each draw, shape (chain, draw).
+    most
+        Maximum number of tails; those with the most rejections come first.
+    """
+    n, mean = acceptance.size, float(acceptance.mean())
+    if n < _MIN_DRAWS or not 0 < mean < 1:
+        return []
+    accepted = _accepted(draws, acceptance, max(_OUTER, _FEWEST / n), -np.inf)[:, :2]
+    often = np.nan_to_num((1 - accepted) / (1 - mean)).ravel()
+    order = np.argsort(-often, kind="stable")[:most]
+    return [(int(k) // 2, bool(k % 2)) for k in order if often[k] >= _RATHER]
+
+
 def _accepted(draws: Array, acceptance: Array, outer: float, low: float) -> Array:
     """Acceptance of transitions from the lower and upper tails; where it is low, also the worth of their draws and the
     mean length of visits (two columns each)."""
@@ -150,8 +174,6 @@ def concentrated(variables: Sequence[Block], diverging: NDArray[np.bool_]) -> Ed
     diverging
         Whether the transition that ended at each draw diverged, shape (chain, draw).
     """
-    from scipy.stats import binom
-
     bad = diverging[:, 1:]
     n = int(bad.sum())
     # If all transitions diverge, there are no others to compare them with.
@@ -160,7 +182,7 @@ def concentrated(variables: Sequence[Block], diverging: NDArray[np.bool_]) -> Ed
     shares = in_batches(variables, lambda draws: _divergent(draws, bad))
     number, upper = np.unravel_index(int(np.nanargmax(shares)), shares.shape)
     share = float(shares[number, upper])
-    chance = shares.size * float(binom.sf(round(share * n) - 1, n, _TAIL))
+    chance = shares.size * float(bdtrc(round(share * n) - 1, n, _TAIL))
     if share < _HALF or chance >= _CHANCE:
         return None
     one = _one(variables, int(number))

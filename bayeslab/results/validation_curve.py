@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -25,6 +26,7 @@ from bayeslab.posterior.contract import posterior_of
 from bayeslab.progress import reporter
 from bayeslab.results import cross_validation as crossed
 from bayeslab.streams import stream
+from bayeslab.workers import check_jobs, each
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,6 +109,8 @@ def validation_curve(
     loss: Any = None,
     method: str | None = None,
     seed: int = 0,
+    jobs: int = 1,
+    scheduler: str | None = None,
     progress: bool = True,
     **options: Any,
 ) -> ValidationCurve:
@@ -122,7 +126,7 @@ def validation_curve(
         Its values, simplest model first.
     settled
         End once all training scores have been the same for this many values; None: try all values.
-    data, folds, repeats, target, loss, method, seed, **options
+    data, folds, repeats, target, loss, method, seed, jobs, scheduler, **options
         As for :func:`bayeslab.cross_validate`.
 
     Returns
@@ -136,6 +140,7 @@ def validation_curve(
     """
     if not len(values) or (settled is not None and settled < 2):
         raise OptionError("values are one at least, and settled is None or 2 at least", code="out-of-range")
+    check_jobs(jobs)
     (entry,), task = crossed._prepared({"model": model}, data, target, loss)
     plan = crossed.splits(task.outcome, folds, repeats, stream(seed, "splits"), classes=task.classes is not None)
     records: list[dict[str, Any]] = []
@@ -147,10 +152,13 @@ def validation_curve(
             view.note(f"{option} = {value}")
             changed = posterior_of(_changed(entry.model, option, value), entry.whole)
             changed_entry = crossed._Entry(f"{option} = {value}", changed)
-            for number, split in enumerate(plan):
-                record = {"place": place, "split": number, "rows": len(split.outside)}
-                measured, doubts = crossed._both_sides(changed_entry, task, split, method, options, seed)
-                records.append(record | measured)
+            shared = crossed._Shared([changed_entry], task, plan, method, options, seed)
+            places = ((number, 0) for number in range(len(plan)))
+            scored = sorted(
+                each(crossed._both_sides_at, shared, places, jobs=jobs, scheduler=scheduler), key=itemgetter(0)
+            )
+            for (number, _), (measured, doubts) in scored:
+                records.append({"place": place, "split": number, "rows": len(plan[number].outside)} | measured)
                 problems[changed_entry.name] = [*problems.get(changed_entry.name, []), *doubts]
             tried.append(value)
             training.append(_training(records[-len(plan) :]))

@@ -201,6 +201,8 @@ class RunFolder:
         meta: dict[str, Any] = {"rows": dataset.rows, "columns": {}, "levels": sorted(dataset.levels)}
         for i, (name, column) in enumerate(dataset.columns.items()):
             meta["columns"][name] = {"at": i, "dims": column.dims, "missing": column.missing is not None}
+            if column.truth:
+                meta["columns"][name]["truth"] = True
             arrays[f"c{i}"] = column.values
             if column.missing is not None:
                 arrays[f"m{i}"] = column.missing
@@ -222,7 +224,8 @@ class RunFolder:
             for name, entry in meta["columns"].items():
                 dims = tuple(entry["dims"]) if entry["dims"] is not None else None
                 missing = stored[f"m{entry['at']}"] if entry["missing"] else None
-                columns[name] = Column(stored[f"c{entry['at']}"], dims, missing)
+                truth = bool(entry.get("truth", False))
+                columns[name] = Column(stored[f"c{entry['at']}"], dims, missing, truth=truth)
             levels = {name: stored[f"l{i}"] for i, name in enumerate(meta["levels"])}
             return Dataset(columns, str(meta["rows"]), levels)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:

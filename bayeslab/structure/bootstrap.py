@@ -26,6 +26,7 @@ from bayeslab.arrays import count
 from bayeslab.errors import OptionError
 from bayeslab.structure.cpdag import cpdag
 from bayeslab.structure.data import Observations
+from bayeslab.workers import check_jobs, each
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,7 +110,13 @@ class EdgeConfidence:
 
 
 def bootstrap(
-    data: Observations, learn: Callable[[Observations], nx.DiGraph], *, rng: np.random.Generator, samples: int = 200
+    data: Observations,
+    learn: Callable[[Observations], nx.DiGraph],
+    *,
+    rng: np.random.Generator,
+    samples: int = 200,
+    jobs: int = 1,
+    scheduler: str | None = None,
 ) -> EdgeConfidence:
     """Learn from many samples of the rows.
 
@@ -123,26 +130,41 @@ def bootstrap(
         Draws the samples.
     samples
         Number of samples. The standard error of a confidence is at most 0.5 / sqrt(samples).
+    jobs, scheduler
+        Number of processes that learn in parallel, or the address of a Dask scheduler whose workers do. The
+        confidences do not depend on them.
     """
     samples = count(samples, "samples", 1, _MOST)
+    check_jobs(jobs)
     if data.weights.dtype.kind not in "iu":
         raise OptionError(
             "the bootstrap draws rows, so that their weights are whole numbers; expected counts are not",
             code="not-applicable",
         )
     n_rows, share = int(data.n_rows), data.weights / data.weights.sum()
+    drawn = (rng.multinomial(n_rows, share) for _ in range(samples))
+    # Halves are added without rounding, so their order does not matter.
     directed = np.zeros((data.n, data.n))
-    number = {v: i for i, v in enumerate(data.names)}
-    for _ in range(samples):
-        counts = rng.multinomial(n_rows, share)
-        kept = np.flatnonzero(counts)
-        states = dict(zip(data.names, data.states, strict=True))
-        values = data.values[kept] if len(data.values) else None
-        rows = Observations.of_codes(data.codes[kept], states, weights=counts[kept], values=values)
-        pattern = cpdag(learn(rows))
-        for u, v in pattern.directed:
-            directed[number[u], number[v]] += 1
-        for u, v in map(sorted, pattern.undirected):
-            directed[number[u], number[v]] += 0.5
-            directed[number[v], number[u]] += 0.5
+    for edges in each(_edges, (data, learn), drawn, jobs=jobs, scheduler=scheduler):
+        directed += edges
     return EdgeConfidence(data.names, directed / samples, samples)
+
+
+def _edges(
+    shared: tuple[Observations, Callable[[Observations], nx.DiGraph]], counts: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Edges learned from the rows drawn so often: 1 at [from, to], or 1/2 in both directions."""
+    data, learn = shared
+    kept = np.flatnonzero(counts)
+    states = dict(zip(data.names, data.states, strict=True))
+    values = data.values[kept] if len(data.values) else None
+    rows = Observations.of_codes(data.codes[kept], states, weights=counts[kept], values=values)
+    number = {v: i for i, v in enumerate(data.names)}
+    directed = np.zeros((data.n, data.n))
+    pattern = cpdag(learn(rows))
+    for u, v in pattern.directed:
+        directed[number[u], number[v]] += 1
+    for u, v in map(sorted, pattern.undirected):
+        directed[number[u], number[v]] += 0.5
+        directed[number[v], number[u]] += 0.5
+    return directed

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.data.cells import as_values, number_in
+from bayeslab.data.cells import as_truth_words, as_values, is_truth, number_in
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.frames import frame_series
 from bayeslab.errors import DataError, hint
@@ -323,14 +323,9 @@ def _read(name: str, column: Any, kind: Kind, states: Sequence[Any] | None) -> t
                 raise _text(name)
             levels = tuple(sorted(distinct)) if states is None else tuple(map(str, states))
             return levels, _lookup(name, column, {word: i for i, word in enumerate(levels)})
-    if not isinstance(column, Column):
-        truth = getattr(column, "dtype", None) == np.bool_ or (
-            not isinstance(column, np.ndarray) and {type(c) for c in column} <= {bool, np.bool_}
-        )
-        values, missing = as_values(column, f"column '{name}'")
-        column = Column(values, None, missing)
-    else:
-        truth = False
+    column = read_column(name, column)
+    if kind != "continuous":
+        column = as_states(column, states)
     absent = column.absent()
     if absent.any():
         fractions = not column.text and bool(np.any(column.values[~absent] % 1))
@@ -338,12 +333,29 @@ def _read(name: str, column: Any, kind: Kind, states: Sequence[Any] | None) -> t
     if column.values.dtype.kind == "f" and not np.all(np.isfinite(column.values)):
         row = int(np.flatnonzero(~np.isfinite(column.values))[0]) + 1
         raise DataError(f"column '{name}', row {row} is not finite", code="not-finite")
-    discrete = kind == "discrete" or (kind == "mixed" and (column.text or truth or states is not None))
+    discrete = kind == "discrete" or (kind == "mixed" and (column.text or states is not None))
     if not discrete:
         if column.text:
             raise _text(name)
         return None, column.values.astype(np.float64)
     return _states_of_numbers(name, column, states)
+
+
+def read_column(name: str, column: Any) -> Column:
+    """A column of plain cells as a Column; a Column is returned unchanged."""
+    if isinstance(column, Column):
+        return column
+    values, missing = as_values(column, f"column '{name}'")
+    return Column(values, None, missing, truth=is_truth(column))
+
+
+def as_states(column: Column, states: Sequence[Any] | None) -> Column:
+    """The column with truth values as words: False and True, or the given states if these are such words."""
+    if not column.truth or states is None:
+        return column.with_truth_words()
+    absent = column.absent()
+    words = as_truth_words(column.values, np.array([str(state) for state in states]))
+    return column if words is None else Column(words, column.dims, absent if np.any(absent) else None)
 
 
 def _states_of_numbers(name: str, column: Column, states: Sequence[Any] | None) -> tuple[tuple[str, ...], Any]:

@@ -15,10 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.data.cells import as_values
 from bayeslab.data.dataset import Column
 from bayeslab.errors import DataError, EngineRefusal, ModelError, hint
-from bayeslab.structure.data import CodedColumn, Observations, _lookup, _states_of_numbers, columns_of
+from bayeslab.structure.data import (
+    CodedColumn,
+    Observations,
+    _lookup,
+    _states_of_numbers,
+    as_states,
+    columns_of,
+    read_column,
+)
 
 __all__ = ["Completions", "Incomplete"]
 
@@ -226,8 +233,7 @@ def _read(name: str, column: Any, states: Sequence[Any] | None) -> tuple[tuple[s
         levels = tuple(sorted(column.words)) if states is None else tuple(map(str, states))
         of_word = np.append(_lookup(name, column.words, {word: i for i, word in enumerate(levels)}), -1)
         return levels, of_word[column.codes]
-    if not isinstance(column, Column):
-        column = Column(*_as_column(name, column))
+    column = as_states(read_column(name, column), states)
     absent = column.absent()
     present = column.values[~absent]
     if not len(present):
@@ -238,8 +244,3 @@ def _read(name: str, column: Any, states: Sequence[Any] | None) -> tuple[tuple[s
     out = np.full(len(absent), -1, np.int64)
     out[~absent] = codes
     return levels, out
-
-
-def _as_column(name: str, values: Any) -> tuple[np.ndarray, None, np.ndarray | None]:
-    read, missing = as_values(values, f"column '{name}'")
-    return read, None, missing

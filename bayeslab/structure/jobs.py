@@ -15,13 +15,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import signal
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -29,11 +27,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.errors import OptionError, RunError
+from bayeslab.errors import RunError
 from bayeslab.structure.chains import State, load
 from bayeslab.structure.chains.toolbox.common import ready
 from bayeslab.structure.chains.toolbox.tempering import Tempered, scaled
 from bayeslab.structure.score_table import ScoreTable
+from bayeslab.workers import OnCluster, cluster, follow, unbroken
 
 __all__ = [
     "Chain",
@@ -44,9 +43,7 @@ __all__ = [
     "Task",
     "Work",
     "Workers",
-    "follow",
     "run",
-    "unbroken",
 ]
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -364,8 +361,9 @@ class Workers:
     def ready(self, table: ScoreTable, sampler: Sampler) -> Iterator[Compute]:
         """Provide a function that computes a round of segments and yields each as soon as it is ready."""
         if self.scheduler is not None:
-            with _dask(self.scheduler, table) as compute_round:
-                yield compute_round
+            with cluster(self.scheduler) as client:
+                segments = OnCluster(client, Shared.of(table), threads=True)
+                yield lambda tasks: segments.each(compute, tasks)
         elif self.cores == 1:
             yield lambda tasks: (compute(table, task) for task in tasks)
         else:
@@ -394,89 +392,6 @@ def _through(pool: Any, table: ScoreTable | Shared) -> Compute:
     from joblib import delayed
 
     return lambda tasks: pool(delayed(compute)(table, task) for task in tasks)
-
-
-def follow(driver: int) -> None:
-    """Make a worker ignore Ctrl-C, which its driver handles, and exit when the driver is killed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch() -> None:
-        while os.getppid() == driver:
-            time.sleep(1.0)
-        os._exit(1)
-
-    if os.getppid() == driver:
-        threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def unbroken(advice: str) -> Iterator[None]:
-    """Turn the death of a worker into a one-line error with advice."""
-    try:
-        yield
-    except BrokenExecutor as error:
-        raise RunError(f"a worker process was killed, perhaps for want of memory; {advice}", code="failed") from error
-
-
-@contextmanager
-def _dask(address: str, table: ScoreTable) -> Iterator[Compute]:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise OptionError(
-            "a scheduler is one of Dask, which is not installed: pip install 'bayeslab[distributed]'",
-            code="not-installed",
-        ) from None
-
-    # The client also notices, and would then hang when it is garbage-collected.
-    if not re.fullmatch(r"((tcp|tls)://)?.+:\d+|(?!tcp|tls)\w+://.+", address):
-        raise RunError(f"no address of a Dask scheduler: '{address}'; one is tcp://host:8786", code="no-connection")
-    try:
-        client = Client(address, timeout=10, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise RunError(f"no Dask scheduler answers at {address}: {error}", code="no-connection") from None
-    with client:
-        yield _Cluster(client, Shared.of(table))
-
-
-class _Cluster:
-    """The workers of a Dask cluster, each of which holds the table.
-
-    Dask recomputes the tasks of a killed worker unless their input data were lost with the worker. Such segments are
-    dropped from their round, and the next round draws them.
-    """
-
-    # Largest number of consecutive rounds without a result.
-    patience = 3
-
-    def __init__(self, client: Any, table: Shared) -> None:
-        self.client, self.table = client, table
-        self.copies: Any = None
-        self.n_lost = 0
-
-    def __call__(self, tasks: Sequence[Task]) -> Iterator[Piece]:
-        from distributed import KilledWorker, as_completed
-
-        if self.copies is None:
-            if not self.client.ncores():
-                self.client.wait_for_workers(1, timeout=60)
-            self.copies = self.client.scatter(self.table, broadcast=True, hash=False)
-        # Tasks are sent within the graph: scattered data would be on one worker only.
-        futures = [self.client.submit(compute, self.copies, task, pure=False) for task in tasks]
-        n_given, lost = 0, None
-        for future in as_completed(futures, loop=self.client.loop):
-            try:
-                piece = future.result()
-            except CancelledError as error:
-                self.copies, lost = None, error
-            except KilledWorker as error:
-                raise BrokenExecutor(str(error)) from error
-            else:
-                n_given += 1
-                yield piece
-        self.n_lost = 0 if n_given else self.n_lost + 1
-        if self.n_lost > self.patience:
-            raise BrokenExecutor(str(lost)) from lost
 
 
 # --------------------------------------------------------------------------------- the job

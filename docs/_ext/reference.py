@@ -21,6 +21,7 @@ from bayeslab.families.bayes_net.spec import BayesNet, Decision, Utility, Variab
 from bayeslab.families.bayes_net.structure_spec import Structure
 from bayeslab.families.hmm.spec import HMM
 from bayeslab.families.learner import Learner
+from bayeslab.families.markov_random_field.spec import Grid, MarkovRandomField, Potential
 from bayeslab.families.mixture.spec import Mixture
 from bayeslab.families.regression.likelihoods import LIKELIHOODS, Likelihood, accepted, likelihood
 from bayeslab.families.regression.spec import Regression
@@ -57,6 +58,12 @@ def regression() -> str:
 def bayes_net() -> str:
     """The keys of a Bayes net and of its nodes."""
     parts = {"the model": BayesNet, "a variable": Variable, "a decision": Decision, "a utility": Utility}
+    return "\n\n".join(f"**Keys of {name}**\n\n{table(spec)}" for name, spec in parts.items())
+
+
+def markov_random_field() -> str:
+    """The keys of a Markov random field, of its potentials and of its grid."""
+    parts = {"the model": MarkovRandomField, "a potential": Potential, "a grid": Grid}
     return "\n\n".join(f"**Keys of {name}**\n\n{table(spec)}" for name, spec in parts.items())
 
 
@@ -262,6 +269,7 @@ PARTS = {
         regression,
         bayes_net,
         structure,
+        markov_random_field,
         mixture,
         hmm,
         topics,

@@ -62,6 +62,11 @@ def radon() -> None:
     save(drawn, "radon")
 
 
+def absences() -> None:
+    """Days away from school, beside replications from the fit."""
+    save(fit_model("absences").plot_check().figure, "absences")
+
+
 def trees() -> None:
     """Predictions of a regression, back on the scale of the response."""
     fit = fit_model("trees")
@@ -160,9 +165,79 @@ def chains() -> None:
     save(drawn, "chains")
 
 
+def eight_schools(theta: str, *, centred: bool) -> bl.Fit:
+    """Eight schools as a graph; the effects are sampled (centred) or computed from standard normals."""
+    nodes = {"mu": "Normal(0, 5)", "tau": "HalfCauchy(5)"}
+    nodes |= {} if centred else {"z[school]": "Normal(0, 1)"}
+    nodes |= {"theta[school]": theta, "effect[school]": "Normal(theta, se)"}
+    table = {"table": "data/eight_schools.csv", "rows": "school"}
+    model = bl.Model(name="schools", data=table, model=bl.Graph(nodes=nodes), seed=1)
+    return bl.fit(model, MODELS / "data/eight_schools.csv", method="nuts", runs=None, progress=False)
+
+
+def funnel() -> None:
+    """The neck of the funnel, by the form of the model."""
+    drawn, panels = grid(2, 9.0, 3.8, columns=2)
+    forms = {"centred": ("Normal(mu, tau)", True), "non-centred": ("mu + tau * z", False)}
+    for axes, (title, (theta, centred)) in zip(panels, forms.items(), strict=True):
+        fit = eight_schools(theta, centred=centred)
+        x, y = fit.posterior["theta"].isel(school=0).values.ravel(), np.log(fit.posterior["tau"].values.ravel())
+        axes.scatter(x, y, s=3, color=ACCENT, alpha=0.3, linewidths=0, label="draws")
+        away = fit.data_tree["sample_stats"]["diverging"].values.ravel()
+        axes.scatter(x[away], y[away], s=16, color=OTHER, linewidths=0, label="divergences")
+        axes.set_title(f"{title}: {fit.verdict.status}", fontsize=10)
+        axes.set(xlabel="theta of school A", xlim=(-20, 40), ylim=(-7, 4.5))
+        plain(axes)
+    panels[0].set_ylabel("log tau")
+    for handle in panels[0].legend(frameon=False, fontsize=8, loc="lower right").legend_handles:
+        handle.set_sizes([20])
+        handle.set_alpha(1)
+    save(drawn, "funnel")
+
+
+def switching() -> None:
+    """Two means by chain, without and with an order."""
+    drawn, panels = grid(2, 9.0, 3.6, columns=2)
+    for axes, (title, prior) in zip(
+        panels, {"no order": "Normal(3.5, 2)", "Ordered": "Ordered(Normal(3.5, 2))"}.items(), strict=True
+    ):
+        nodes = {"share[kind]": "Dirichlet(1)", "mu[kind]": prior, "sigma": "HalfNormal(1)"}
+        nodes |= {"z[eruption]": "Categorical(share)", "eruptions[eruption]": "Normal(mu[z], sigma)"}
+        table = {"table": "data/faithful.csv", "rows": "eruption"}
+        model = bl.Model(name="kinds", data=table, dims={"kind": 2}, model=bl.Graph(nodes=nodes), seed=1)
+        fit = bl.fit(model, MODELS / "data/faithful.csv", runs=None, progress=False)
+        first = fit.posterior["mu"].isel(kind=0).transpose("chain", "draw").values
+        for number, chain in enumerate(first):
+            at = np.arange(0, len(chain), 5)
+            axes.plot(at, chain[at], color=PALETTE[number], linewidth=0.8, label=f"chain {number}")
+        axes.set_title(f"{title}: {fit.verdict.status}", fontsize=10)
+        axes.set(xlabel="draw", ylim=(1.5, 5))
+        plain(axes)
+    panels[0].set_ylabel("mean of the first kind, minutes")
+    panels[1].legend(frameon=False, fontsize=8, loc="upper right", ncols=2)
+    save(drawn, "switching")
+
+
+def effects() -> None:
+    save(fit_model("birth_weight").plot_effects("weight", by="smoker"), "effects")
+
+
 PICTURES = (
-    *(radon, trees, geyser_clusters, galaxies, coal_regimes, meter, co2, nile_process, asia, asia_structure, sachs),
-    *(notes, shapes, crime_factors, play_tennis_rule, birth_weight_boost, chains),
+    *(
+        radon,
+        absences,
+        trees,
+        geyser_clusters,
+        galaxies,
+        coal_regimes,
+        meter,
+        co2,
+        nile_process,
+        asia,
+        asia_structure,
+        sachs,
+    ),
+    *(notes, shapes, crime_factors, play_tennis_rule, birth_weight_boost, chains, funnel, switching, effects),
 )
 
 if __name__ == "__main__":

@@ -33,11 +33,11 @@ def sweep_seconds(rows: np.ndarray, labels: np.ndarray) -> float:
     """Of a Gibbs sweep, at the planted clusters."""
     problem = ProcessProblem(gaussian(2).with_prior(rows, 1), rows, ProcessPrior((1.0, 1.0)))
     state = start(problem, 0, np.random.default_rng(0)) | {"labels": labels.astype(np.int32)}
-    state, _ = advance(problem, state, np.zeros(1, bool), Moves(1, 0, 0))
+    state, _ = advance(problem, state, np.zeros(1, bool), Moves(1, 0))
     times = []
     for _ in range(REPEATS):
         begun = time.process_time()
-        state, _ = advance(problem, state, np.zeros(SWEEPS, bool), Moves(1, 0, 0))
+        state, _ = advance(problem, state, np.zeros(SWEEPS, bool), Moves(1, 0))
         times.append((time.process_time() - begun) / SWEEPS)
     return min(times)
 

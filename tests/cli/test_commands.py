@@ -10,9 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 
-from bayeslab import registry
-from bayeslab.cli import main
+from bayeslab import fit, registry
+from bayeslab.cli import command_line, main
+from bayeslab.cli.toolbox.shared import elsewhere
+from bayeslab.preparation import checked
+from bayeslab.results.calibrate import calibrate
 from tests.cli.calls import call, refused
 
 MODEL = """\
@@ -162,10 +166,42 @@ def test_usage_errors_are_exit_code_2(capsys):
         ("learn", "a.csv", "--seed", "0", "--set", "seed=3"),
     ):
         refused(capsys, "option.usage", rf"--set {words[-1]}|twice", *words, status=2)
-    for option in ("--method map", "--seed 3", "--chains 7", "--set tune=3", "--target-accept 0.9", "--tune 5"):
+    for option in (
+        "--method map",
+        "--seed 3",
+        "--chains 7",
+        "--set tune=3",
+        "--target-accept 0.9",
+        "--tune 5",
+        "--backend machine",
+    ):
         refused(capsys, "option.usage", "is for a new fit", "fit", "--resume", "runs/b", *option.split(), status=2)
     refused(capsys, "option.usage", "chains", "fit", "--resume", "b", "--data", "a.csv", "--chains", "2", status=2)
     assert call(capsys, "simulate", "a.yaml", "--draws", "0")[0] == 2
+
+
+@pytest.mark.parametrize(("word", "function"), [("fit", fit), ("check", checked), ("calibrate", calibrate)])
+def test_what_set_cannot_give_has_an_argument_or_an_option(word, function):
+    """Each parameter of the function that a command calls, but the options of methods."""
+    command = typer.main.get_command(command_line()).commands[word]
+    there = {name for parameter in command.params for name in (*parameter.opts, parameter.metavar)}
+    assert set(elsewhere(function).values()) <= there
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "fit a.yaml -d a.csv --data b.csv",
+        "fit a.yaml --seed 1 --seed 1",
+        "fit a.yaml --draws 1 --draws 2",
+        "compare a.yaml --folds 2 --folds=3",
+        "compare a.yaml --refit --no-refit",
+        "predict runs/a -o a.csv -o b.csv",
+        "learn a.csv --score bic --score bdeu",
+    ],
+)
+def test_an_option_of_one_value_is_given_once(capsys, words):
+    refused(capsys, "option.usage", "given twice", *words.split(), status=2)
 
 
 def test_missing_runs_name_the_near_one(run, capsys):
@@ -245,3 +281,22 @@ def test_ctrl_c_before_there_is_a_result_says_how_to_go_on(folder, capsys, tmp_p
 def test_ctrl_c_outside_a_run_is_said(capsys, monkeypatch, folder):
     monkeypatch.setattr("bayeslab.fitting.checked", lambda *_, **__: ctrl_c(compiled=True))
     refused(capsys, "run.interrupted", "interrupted", "check", folder / "tiny.yaml", status=130)
+
+
+@pytest.mark.slow(why="processes")
+def test_more_than_one_ctrl_c_leaves_no_traceback(tmp_path):
+    """Ctrl-C in the command, while it is reported, and while Python exits."""
+    code = (
+        "import atexit, functools, os, signal, sys\n"
+        "import bayeslab.cli as cli\n"
+        "press = lambda *_, **__: signal.raise_signal(signal.SIGINT)\n"
+        "cli._failed, report = (lambda *words: (press(), report(*words))[1]), cli._failed\n"
+        "from bayeslab import fitting\n"
+        "fitting.checked = functools.wraps(fitting.checked)(lambda *_, **__: press())\n"
+        "atexit.register(press)\n"
+        "sys.argv = ['bayeslab', 'check', 'a.yaml']\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr

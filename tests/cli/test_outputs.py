@@ -42,6 +42,8 @@ def written(folder: Path) -> Path:
     net = "network n {}\nvariable a { type discrete [2] { y, n }; }\nprobability (a) { table 0.5, 0.5; }\n"
     (folder / "a.bif").write_text(net)
     (folder / "batch.csv").write_text("a\ny\n")
+    (folder / "of_net.yaml").write_text("bayeslab: 1\nname: n\nmodel: {family: bayes_net, network: a.bif}\n")
+    (folder / "loss.json").write_text('{"act": {"0": 1}}')
     return folder
 
 
@@ -70,6 +72,10 @@ OVER_INPUTS = [
     "predict runs/line --data new.csv --out link.csv",
     "learn ab.csv -o ab.csv",
     "convert a.bif a.bif",
+    "convert of_net.yaml a.bif",
+    "learn ab.csv --compare of_net.yaml -o a.bif",
+    "expand of_net.yaml -o a.bif",
+    "predict runs/line --loss loss.json --out loss.json",
     "query a.bif --batch batch.csv --out batch.csv",
     "simulate m.yaml -o s.nc -d s.nc",
 ]
@@ -94,6 +100,7 @@ OUTPUTS = [
     ("convert a.bif out.yaml", "out.yaml"),
     ("query a.bif --batch batch.csv --out out.csv", "out.csv"),
     ("plot runs/line -o out.png", "out.png"),
+    ("report runs/line -o out.html", "out.html"),
     ("schema -o out.json", "out.json"),
     ("new out", "out.yaml"),
     ("calibrate c.yaml -n 20 --jobs 1 --plot out --runs runs --quiet", "out-ecdf.png"),
@@ -156,7 +163,7 @@ LONG = "a" * 5000
         "fit m.yaml --runs {} -q", "fit m.yaml --runs r --name {} -q", "fit --resume {}", "query {}.bif", "query {}",
         "predict runs/line --out {}.csv", "convert a.bif {}.net", "graph m.yaml -o {}", "new {}", "compare {} {}",
         "decode {}", "decide {}", "watch {}", "stop {}", "plot {}", "learn {}.csv", "schema -o {}",
-        "predict runs/line --loss {}",
+        "report {}", "report runs/line -o {}", "predict runs/line --loss {}",
     ],
 )  # fmt: skip
 def test_paths_of_thousands_of_letters(folder, capsys, line):

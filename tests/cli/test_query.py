@@ -119,6 +119,11 @@ def test_most_probable(folder, capsys):
         assert one["log_probability"] == pytest.approx(np.log(given[i, j] / given.sum()))
     _, out, _ = call(capsys, "query", folder / "small.bif", "--most-probable", 2, "-g", "c=2")
     assert out.splitlines()[0].startswith("log probability  ") and len(out.splitlines()) == 4
+    # A variable with virtual evidence is not known: its state is part of the explanation.
+    i, j, k = np.unravel_index(np.argmax(JOINT * [0.2, 0.7]), JOINT.shape)
+    _, out, _ = call(capsys, "query", folder / "small.bif", "--most-probable", 1, "-g", "c={1: 0.2, 2: 0.7}")
+    shown = dict(line.split() for line in out.splitlines()[2:])
+    assert shown == {"a": STATES["a"][i], "b=1": STATES["b=1"][j], "c": STATES["c"][k]}
 
 
 def test_batches(folder, capsys, tmp_path):
@@ -281,6 +286,27 @@ def test_decide_given(capsys):
         refused(capsys, code, match, "decide", MODELS / "oil.yaml", *words, status=status)
     refused(capsys, "model.nothing-to-decide", "`decisions`", "decide", MODELS / "asia.yaml")
     refused(capsys, "model.other-family", "regression", "decide", MODELS / "trees.yaml")
+
+
+def test_decide_given_states_that_look_like_mappings(capsys, tmp_path):
+    """The name of a state is that state, whatever else it could be read as."""
+    states = ["{b: 1}", "b", "1"]
+    model = {
+        "family": "bayes_net",
+        "variables": {"x": {"states": states, "table": [0.5, 0.3, 0.2]}},
+        "decisions": {"d": {"options": ["go", "stay"]}},
+        "utilities": {"u": {"parents": ["x", "d"], "table": {s: {"go": k, "stay": 0} for k, s in enumerate(states)}}},
+    }
+    file = tmp_path / "d.yaml"
+    file.write_text(json.dumps({"bayeslab": 1, "name": "d", "model": model}))
+    for given, expected in (
+        ("{b: 1}", 0.0),
+        ("b", 1.0),
+        ("1", 2.0),
+        ("{1: 1, b: 2}", (0.2 * 2 + 0.6 * 1) / 0.8),  # virtual evidence, one of its states a number
+    ):
+        code, out, _ = call(capsys, "decide", file, "-g", f"x={given}", "--json")
+        assert code == 0 and json.loads(out)["expected_utility"] == pytest.approx(expected)
 
 
 # --------------------------------------------------------------------------------- around them

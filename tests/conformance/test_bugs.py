@@ -28,6 +28,8 @@ CELLS = {f"weight_rat26_day{day}": f"filled[{127 + k}]" for k, day in enumerate(
 CELLS |= {"smoker_patient2": "smokes[2]", "smoker_patient3": "smokes[3]"}
 # Tails so long that means and standard deviations of draws, JAGS's too, are of little worth.
 LONG_TAILS = {"air", "hepatitis_me"}
+# A funnel: the error of the 5% quantile of sigma, estimated from 1,000 draws a chain, is itself wrong by half.
+LONGER = {"seeds": {"draws": 4000}}
 
 
 def test_every_example_has_a_model_file():
@@ -45,7 +47,7 @@ def test_examples_are_checked_without_a_complaint(name, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_agrees_with_jags(name, tmp_path):
     require(FOLDER, "BUGS examples")
-    fit = bl.fit(*as_given(name, tmp_path), seed=1, progress=False, runs=None)
+    fit = bl.fit(*as_given(name, tmp_path), seed=1, progress=False, runs=None, **LONGER.get(name, {}))
     assert fit.verdict.status != "fail", str(fit.verdict)
     reference = json.loads((FOLDER / name / "reference.json").read_text())
     exact = reference.get("exact", {}).get("quantities", {})

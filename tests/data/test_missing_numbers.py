@@ -135,3 +135,44 @@ def test_infinity_may_stand_for_a_missing_cell():
     model = bl.Model(data={"missing": [float("inf")]}, model={"family": "regression", "formula": "y ~ x"})
     data = bl.check(model, {"x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, float("inf"), 2.0, 3.0]})
     assert np.isnan(data.cells("y").value).tolist() == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("x > 2", [0, np.nan, 1, 1, 0]),
+        ("not (x > 2)", [1, np.nan, 0, 0, 1]),
+        ("x != 3", [1, np.nan, 0, 1, 1]),
+        ("where(x > 2, 7, 8)", [8, np.nan, 7, 7, 8]),
+        ("x > 2 or k > 1", [0, 1, 1, 1, 1]),
+        ("x > 2 and k < 2", [0, 0, 0, 0, 0]),
+        ("isnan(x) or x > 2", [0, 1, 1, 1, 0]),
+        ("g == 'a'", [1, 0, np.nan, 1, 0]),
+        ("g != 'a'", [0, 1, np.nan, 0, 1]),
+        ("where(k > 1, 6 / (k - 1), 0) > 5", [0, 1, 0, 0, 0]),
+    ],
+)
+def test_a_comparison_with_a_missing_cell_is_missing(expression, expected):
+    """In computed columns, unless the other parts of the expression decide (Kleene's logic)."""
+    data = {
+        "x": [1.0, np.nan, 3.0, 4.0, 0.5],
+        "k": [1, 2, 3, 4, 5],
+        "g": ["a", "b", None, "a", "b"],
+        "y": [1.0, 2, 3, 5, 4],
+    }
+    model = bl.Model(data={"derive": {"z": expression}}, model={"family": "regression", "formula": "y ~ z"})
+    made = bl.fit(model, data, runs=None, progress=False).data.term("z", missing=True).value
+    np.testing.assert_array_equal(np.asarray(made, float), expected)
+
+
+def test_what_is_not_defined_is_no_truth_value():
+    data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0, 5.0]}
+    for expression, row in (
+        ("1 / x > 0", 1),
+        ("x % 0 > 1", 1),
+        ("log(x - 1) < 0", 1),
+        ("where(1 / (x - 2) > 0, 1, 0)", 3),
+    ):
+        model = bl.Model(data={"derive": {"z": expression}}, model={"family": "regression", "formula": "y ~ z"})
+        with refused("data.not-finite", rf"row {row}"):
+            bl.fit(model, data, runs=None, progress=False)

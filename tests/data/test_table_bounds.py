@@ -6,10 +6,14 @@ import json
 import os
 import resource
 import time
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
 import bayeslab as bl
@@ -177,3 +181,52 @@ def test_a_frame_with_a_column_twice():
     frame = pd.DataFrame([[1, 2, 3], [4, 5, 6]], columns=["y", "x", "x"])
     with refused("data.duplicate", "'x'"):
         bl.check(model, frame)
+
+
+def test_a_parquet_file_with_a_column_twice(tmp_path):
+    columns = pa.Table.from_arrays([pa.array([1, 2])] * 3, names=["y", "x", "x"])
+    parquet.write_table(columns, tmp_path / "t.parquet")
+    with refused("data.duplicate", "'x'"):
+        table(tmp_path / "t.parquet")
+
+
+DECIMALS = [Decimal("1.50"), Decimal("2"), None, Decimal("-0.25")]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "list", "parquet"])
+def test_decimals_are_numbers(kind, tmp_path):
+    data = {"x": DECIMALS}
+    data = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table, "parquet": pa.table}.get(kind, dict)(
+        data
+    )
+    if kind == "parquet":
+        parquet.write_table(data, tmp_path / "t.parquet")
+        data = tmp_path / "t.parquet"
+    np.testing.assert_array_equal(read_dataset(SOURCE, None, data).columns["x"].values, [1.5, 2, np.nan, -0.25])
+
+
+def test_whole_decimals_keep_every_digit():
+    values = read_dataset(SOURCE, None, {"x": [Decimal(2**62 + 1), Decimal(1)]}).columns["x"].values
+    assert values.tolist() == [2**62 + 1, 1]
+    for code, cells in ("too-large", [Decimal(2**64), Decimal(1)]), ("too-many-digits", [Decimal(2**62 + 1), None]):
+        with refused(f"data.{code}", "row 1"):
+            read_dataset(SOURCE, None, {"x": cells})
+
+
+def test_integers_of_128_bits():
+    frame = pl.DataFrame({"x": pl.Series([1, -5], dtype=pl.Int128), "y": pl.Series([None, 5], dtype=pl.Int128)})
+    columns = read_dataset(SOURCE, None, frame).columns
+    np.testing.assert_array_equal(columns["x"].values, [1, -5])
+    np.testing.assert_array_equal(columns["y"].values, [np.nan, 5])
+    with refused("data.too-large", "row 2"):
+        read_dataset(SOURCE, None, pl.DataFrame({"x": pl.Series([1, 2**70], dtype=pl.Int128)}))
+
+
+@pytest.mark.parametrize("kind", ["json", "python"])
+def test_a_single_text_among_lists(kind, tmp_path):
+    data = {"x": "abc", "y": [1.0, 2.0]}
+    if kind == "json":
+        (tmp_path / "t.json").write_text(json.dumps(data))
+        data = tmp_path / "t.json"
+    with refused("data.wrong-shape", "'x'.*text"):
+        bl.check(bl.Model(data={"rows": "row"}, model=bl.Regression(formula="y ~ x")), data)

@@ -23,6 +23,7 @@ import pytest
 
 import bayeslab as bl
 from bayeslab.cli import main
+from tests.models.shipped import keep, shared_runs
 from tests.printed import missing, same
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +80,7 @@ class Reader:
 
     folder: Path
     capture: pytest.CaptureFixture[str]
+    shared: Path | None = None  # where fits of shipped models are kept for other tests
     names: dict[str, object] = field(default_factory=lambda: {"bl": bl, "np": np, "pd": pd})
     wrong: list[str] = field(default_factory=list)
 
@@ -129,6 +131,9 @@ class Reader:
         if words[1:2] == ["fit"] and words[2].endswith(".yaml") and "family: graph" in Path(words[2]).read_text():
             found = doubts(shown, [line for stream in printed for line in stream])
             self.wrong += [f"$ {command}\nthe page shows no doubt, and the verdict has: {line}" for line in found]
+        shipped = re.fullmatch(r"bayeslab fit models/(\w+)\.yaml", command)
+        if shipped and self.shared and not ended.value.code:
+            keep(shipped[1], self.folder / "runs" / bl.load(f"models/{shipped[1]}.yaml").name, self.shared)
         fails = any(line.startswith(("error:", ' "error": {', "FAIL", "verdict     fail")) for line in shown)
         if (ended.value.code or 0) != 0 and not fails:
             self.wrong.append(f"$ {command}\nended with {ended.value.code}")
@@ -234,12 +239,12 @@ def test_doubts_that_a_page_does_not_show_are_found():
         for page in PAGES
     ],
 )
-def test_printed_outputs_are_those_of_a_run(page, tmp_path, monkeypatch, capsys):
+def test_printed_outputs_are_those_of_a_run(page, tmp_path, tmp_path_factory, monkeypatch, capsys):
     (tmp_path / "models").symlink_to(ROOT / "models")
     (tmp_path / "data").symlink_to(ROOT / "models" / "data")
     for table in (ROOT / "models" / "data").glob("*.csv"):
         (tmp_path / table.name).symlink_to(table)
     monkeypatch.chdir(tmp_path)
-    reader = Reader(tmp_path, capsys)
+    reader = Reader(tmp_path, capsys, shared_runs(tmp_path_factory))
     reader.follow(page)
     assert not reader.wrong, "\n\n".join(reader.wrong)

@@ -16,8 +16,8 @@ import pytest
 from scipy import integrate, special, stats
 
 import bayeslab as bl
-from bayeslab.engines.toolbox.approximate import improper
 from bayeslab.engines.toolbox.moments import moments
+from bayeslab.posterior.graph_model import improper
 from bayeslab.results.checks import judge_approximation
 from bayeslab.results.psis import pareto_smoothed
 from tests.refusals import refused

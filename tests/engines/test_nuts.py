@@ -13,7 +13,9 @@ from bayeslab import fitting
 from bayeslab.engines import nuts
 from bayeslab.job import Job
 from bayeslab.posterior.contract import posterior_of
+from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import on_the_way, remedies
+from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.progress import ChainState, Progress
 from tests.refusals import refused
 
@@ -55,12 +57,17 @@ def same(a, b):
     return all(np.array_equal(a.posterior[n], b.posterior[n]) for n in a.posterior.data_vars)
 
 
+def machine_density(one):
+    return MachineDensity(one.posterior.machine_model(), lambda: one.graph)
+
+
 def test_nodes_on_the_way_and_hierarchies_are_known():
     centred, apart = job(CENTRED | OUTCOME), job(APART | {"pooled": "exp(mu)"} | OUTCOME)
-    assert remedies(centred, centred.graph).centred == ("theta",)
-    assert remedies(apart, apart.graph).centred == ()
-    assert on_the_way(centred, centred.graph) == frozenset()
-    assert on_the_way(apart, apart.graph) == {"theta"}
+    for density in (lambda one: Density.of(one.graph), machine_density):
+        assert remedies(centred, density(centred)).centred == ("theta",)
+        assert remedies(apart, density(apart)).centred == ()
+        assert on_the_way(centred, density(centred)) == frozenset()
+        assert on_the_way(apart, density(apart)) == {"theta"}
 
 
 RATS = {
@@ -136,13 +143,23 @@ def test_right_answers_do_not_fail():
 
 
 @pytest.mark.slow(why="compiles")
-def test_a_chain_that_has_not_seen_the_tails_is_not_trusted():
+@pytest.mark.parametrize("accept", [None, 0.95])
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+def test_a_chain_that_has_not_seen_the_tails_is_not_trusted(seed, accept):
     """The sd of a is 2.50 by integration, and chains find 0.8 to 2: they seldom reach the tails where b is large."""
     model = graph(ERRORS, "level")
-    for seed in range(1, 6):
-        for accept in (None, 0.95):
-            fit = bl.fit(model, AIR, method="nuts", seed=seed, progress=False, runs=None, target_accept=accept)
-            assert finding(fit, "tails") is not None and fit.verdict.status != "pass", str(fit.verdict)
+    fit = bl.fit(model, AIR, method="nuts", seed=seed, progress=False, runs=None, target_accept=accept)
+    assert finding(fit, "tails") is not None and fit.verdict.status != "pass", str(fit.verdict)
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("seed", [98, 149, 219, 274])
+def test_a_tail_that_few_rejected_steps_show_is_not_trusted(seed):
+    """Chains end before the tail; few steps are rejected there, so only integration shows how much lies beyond."""
+    fit = bl.fit(graph(ERRORS, "level"), AIR, method="nuts", seed=seed, progress=False, runs=None)
+    assert finding(fit, "tails") is not None and fit.verdict.status != "pass", str(fit.verdict)
+    as_asked = bl.fit(graph(ERRORS, "level"), AIR, "nuts", seed=seed, progress=False, runs=None, target_accept=0.8)
+    assert finding(as_asked, "tails") is not None, str(as_asked.verdict)
 
 
 @pytest.mark.parametrize("heard", ["is_finished", "wait"])

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import bayeslab as bl
+from bayeslab import fitting
 from bayeslab.engines.toolbox.starts import height, middle, near
+from bayeslab.posterior.contract import posterior_of
 from bayeslab.posterior.density import Density
+from bayeslab.posterior.machine.density import MachineDensity
 from tests.refusals import refused
 
 
@@ -33,6 +37,40 @@ def test_data_that_no_start_allows_are_named_with_the_node_its_value_and_initval
         middle(found)
     with refused("option.unknown-parameter", "'mm'.*'m'"):
         middle(found, {"mm": 1.0})
+
+
+def cutpoints(sd):
+    """Ratings on a scale with cutpoints near -1, 0 and 1, and a prior of the cutpoints."""
+    nodes = {
+        "a[cut]": f"Ordered(Normal(0, {sd}))",
+        "sigma": "HalfNormal(1000)",
+        "z[person]": "Normal(0, 1)",
+        "rating[person]": "OrderedLogistic(eta=sigma * z, cutpoints=a)",
+    }
+    scores = stats.logistic.ppf((np.arange(40) + 0.5) / 40)
+    rating = np.array(["none", "little", "some", "much"])[np.searchsorted([-1.0, 0.0, 1.0], scores)]
+    levels = {"rating": ["none", "little", "some", "much"], "cut": 3}
+    model = bl.Model(model={"family": "graph", "nodes": nodes}, data={"rows": "person"}, dims=levels)
+    program = posterior_of(model, fitting.check(model, {"rating": rating})).machine_model()
+    return MachineDensity(program, lambda: pytest.fail("the machine knows this model"))
+
+
+def test_ordered_vectors_start_near_the_data_under_vague_priors():
+    """At the centre of the prior the outer cutpoints are about 900 away from all ratings."""
+    vague = cutpoints(1000)
+    usual, narrow = vague.centre(), middle(vague)
+    a = vague.constrained({name: v[None] for name, v in vague.split(narrow).items()})["a"][0]
+    assert np.all(np.diff(a) > 0)
+    assert np.abs(a).max() < 10
+    assert height(vague, narrow) > height(vague, usual) + 1_000
+    assert all(np.array_equal(vague.split(narrow)[name], vague.split(usual)[name]) for name in vague.names[1:])
+
+
+def test_ordered_vectors_start_at_the_centres_of_informative_priors():
+    usual = cutpoints(2)
+    assert np.array_equal(middle(usual), usual.centre())
+    given = {"a": np.array([-900.0, 0.0, 900.0])}
+    assert np.array_equal(middle(cutpoints(1000), given), cutpoints(1000).centre(given))
 
 
 @pytest.mark.slow(why="statistical")

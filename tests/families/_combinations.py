@@ -200,10 +200,21 @@ def some(factors: Mapping[str, Levels], accepted: Callable[[dict[str, str]], boo
     return [choice for pair in drawn for choice in (pair, among_others(pair, factors, rng, 2, accepted))]
 
 
-def can_be_checked(declare: Callable[[], bl.Model], data: Any) -> bool:
-    """Whether a combination is no contradiction, neither as a model nor with its data, even if no engine fits it."""
+def can_be_checked(
+    declare: Callable[[Levels], bl.Model], content: Levels, data: Any, instead: Levels | None = None
+) -> bool:
+    """Whether a combination is no contradiction, neither as a model nor with its data, even if no engine fits it.
+
+    Parameters
+    ----------
+    instead : dict, optional
+        Keys that take the place of a choice of a number, which is made by fits: only as a model is it tried as it is.
+    """
     try:
-        bl.check(declare(), data)
+        model = declare(content)
+        if instead:
+            model = declare({key: value for key, value in content.items() if key != "choose"} | instead)
+        bl.check(model, data)
     except EngineRefusal:
         return True
     except BayeslabError:

@@ -136,6 +136,23 @@ def test_a_skew_posterior_of_the_function_is_a_finding(likelihood, y, scale, sta
     assert len(rough) == (status == "warn") and all("method nuts" in finding.advice for finding in rough)
 
 
+@pytest.mark.slow(why="compiles")
+def test_heavy_tails_of_the_function_are_a_finding():
+    """Student's t with four degrees of freedom: the peak of the posterior is much sharper than its sd suggests.
+
+    Rows are nearly independent. For each, the sd by quadrature is 1.5 times that of the curvature at the mode, while
+    mean and mode agree.
+    """
+    spec = {"family": "gaussian_process", "target": "y", "kernel": "ExpQuad(x, 0.3, scale)", "mean": "0"}
+    spec |= {"likelihood": "student_t", "approximation": "laplace"}
+    spec |= {"priors": {"scale": "LogNormal(1.4, 0.01)", "sigma": 0.3, "nu": 4}}
+    data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0.5, -0.4, 0.2, -0.1]}
+    fit = bl.fit(bl.Model(model=spec), data, "map", seed=1, runs=None, progress=False)
+    assert fit.verdict.status == "warn"
+    (rough,) = (finding for finding in fit.verdict.findings if finding.check == "approximation")
+    assert rough.value < 0.75
+
+
 def test_prior_quantiles_are_those_of_the_distributions():
     from scipy.stats import gamma, halfnorm, invgamma, lognorm, norm
 

@@ -30,6 +30,8 @@ from bayeslab.distributions import MODIFIERS
 from bayeslab.language.functions import FUNCTIONS
 from bayeslab.language.nodes import nodes_of
 from bayeslab.posterior.density import Density
+from bayeslab.posterior.machine.arrays import NotLowered
+from bayeslab.preparation import Source
 
 pytestmark = pytest.mark.usefixtures("double_precision")
 
@@ -101,6 +103,46 @@ def test_log_density_equals_the_handwritten_model(name):
         expected = right(point)
         assert np.isfinite(expected)
         np.testing.assert_allclose(mine(point), expected, rtol=CASES[name].rtol)
+
+
+# Models that the density machine leaves to the PyMC graph.
+NOT_LOWERED = {
+    "change_point_summed_out",
+    "garch",
+    "latent_series_that_look_back",
+    "memberships_summed_out",
+    "moving_averages_and_levels",
+    "several_discrete_nodes_summed_out",
+}
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", ON_THE_MACHINE := [])
+def test_the_density_machine_equals_the_handwritten_model(name):
+    """Value and gradient of a program, which is not compiled for the model."""
+    case = CASES[name]
+    model = bl.Model(data=dict(case.source), dims=dict(case.dims), model={"family": "graph", "nodes": dict(case.nodes)})
+    posterior = Source(model).posterior(dict(case.data))
+    if name in NOT_LOWERED:
+        with pytest.raises(NotLowered):
+            posterior.machine_model()
+        return
+    machine = posterior.machine_model()
+    theirs, right = handwritten(name)
+    with warnings.catch_warnings():
+        # PyMC's spline has a gradient of PyTensor's older kind.
+        warnings.filterwarnings("ignore", message="SplineWrapper should implement", category=FutureWarning)
+        slope = theirs.compile_dlogp(jacobian=True, mode=PLAIN.get(name, PYTHON))
+    order = [v.name for v in theirs.continuous_value_vars]
+    assert {p.value_name for p in machine.parameters} == set(order)
+    for point in points(theirs, name):
+        flat = np.concatenate([np.ravel(point[p.value_name]) for p in machine.parameters])
+        value, gradient = machine.program.value_and_gradient(flat)
+        np.testing.assert_allclose(value, right(point), rtol=case.rtol)
+        ends = np.cumsum([point[word].size for word in order])[:-1]
+        expected = dict(zip(order, np.split(slope(point), ends), strict=True))
+        expected = np.concatenate([expected[p.value_name] for p in machine.parameters])
+        np.testing.assert_allclose(gradient, expected, rtol=100 * case.rtol, atol=1e-9)
 
 
 @pytest.mark.slow(why="compiles")
@@ -1215,6 +1257,7 @@ def several_discrete_nodes_summed_out(d):
 
 
 CASES_IN_ORDER += CASES
+ON_THE_MACHINE += CASES
 COMPILED += [name for name, each in CASES.items() if each.numba]
 
 

@@ -550,6 +550,23 @@ def test_rows_that_cannot_tell_states_apart(content, y, code, match, method):
 
 
 @pytest.mark.slow(why="statistical")
+@pytest.mark.parametrize(
+    ("emission", "code", "where"),
+    [
+        ("gaussian", "data.no-values", None),  # default priors are scaled to the column
+        ("student_t", "data.no-values", None),
+        ("poisson", "model.unknown-column", "model.columns"),
+        ("categorical", "model.unknown-column", "model.columns"),
+    ],
+)
+def test_a_column_that_the_data_lack_is_not_learned(emission, code, where):
+    """Its parameters would be those of the prior, beside others that are learned."""
+    table = {"y": ["a", "b"] * 6 if emission == "categorical" else [1, 5, 2, 7] * 3}
+    given = {"family": "hmm", "columns": ["y", "yy"], "states": 2, "emission": emission}
+    with refused(code, "'yy'", where=where):
+        bl.check(bl.Model(name="m", model=given), table)
+
+
 def test_predictions_at_a_point_have_the_spread_of_their_distribution():
     """Mixtures of the states' normals by smoothed probabilities, of rows that are empty and of complete ones."""
     _, y = series(120, seed=5)

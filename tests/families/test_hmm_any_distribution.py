@@ -12,7 +12,7 @@ import bayeslab as bl
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
-from bayeslab.families.hmm.decoding import posterior_mean
+from bayeslab.posterior.chains.decoding import posterior_mean
 from bayeslab.posterior.density import Density
 from tests.families._climb import climbed
 from tests.families._models import two_states as model

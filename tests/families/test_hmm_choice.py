@@ -13,6 +13,7 @@ from bayeslab.families import hmm
 from bayeslab.families.hmm import choice as hmm_choice
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states
+from bayeslab.posterior.chains.choice import split_of
 from bayeslab.preparation import bound
 from tests.refusals import refused
 
@@ -126,7 +127,7 @@ def test_left_out_rows_are_scored_given_the_others():
             sums += own * np.prod([values["transition"][a, b] for a, b in itertools.pairwise(path)])
         return np.log(sums)
 
-    split = hmm_choice.split_of(hidden, ("blocks", out))
+    split = split_of(hidden, ("blocks", out))
     np.testing.assert_array_equal(np.isnan(split.train.rows[:, 0]), out)
     np.testing.assert_allclose(split.score(values), [total(np.ones(6, bool)) - total(~out)], rtol=1e-9)
 

@@ -283,7 +283,8 @@ def settled(content, hidden):
 
 def accepted(choice):
     content, data = case(choice)
-    return can_be_checked(lambda: declared(content), data)
+    chosen = content.get("states") == FACTORS["states"]["range"]["states"]
+    return can_be_checked(declared, content, data, {"states": 2} if chosen else None)
 
 
 def test_the_default():

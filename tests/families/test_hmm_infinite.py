@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.families.hmm import infinite
 from bayeslab.families.hmm.choice import hidden_of
-from bayeslab.families.hmm.truncation import based
+from bayeslab.families.hmm.truncation import based, limited
 from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states
 from bayeslab.latents.labels.clusters import adjusted_rand_index
 from tests.refusals import refused
@@ -156,7 +155,7 @@ def test_priors_do_not_depend_on_the_truncation():
     for most in (5, 40):
         declared = model(most=most)
         data = bl.check(declared, {"y": y})
-        prior = infinite.limited(hidden_of(declared, data)).parts[0].emission.prior
+        prior = limited(hidden_of(declared, data)).parts[0].emission.prior
         assert prior.nu == 3
         assert prior.kappa == pytest.approx(0.1)
         np.testing.assert_allclose(prior.scale / 2, np.var(y) / 18)

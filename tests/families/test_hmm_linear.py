@@ -10,7 +10,7 @@ from scipy import stats
 
 import bayeslab as bl
 from bayeslab.families import hmm
-from bayeslab.families.hmm.linear import linear_of
+from bayeslab.families.hmm.model import linear_of
 from bayeslab.latents.linear_gaussian import kalman
 from tests.families._climb import climbed
 from tests.refusals import refused

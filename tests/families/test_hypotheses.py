@@ -6,11 +6,13 @@ import itertools
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 import bayeslab as bl
 from bayeslab.exact.finite import Hypotheses as Finite
+from bayeslab.expanding import expanded
 from tests.refusals import refused
 
 FILE = Path(__file__).parents[2] / "models" / "candy_bags.yaml"
@@ -53,6 +55,31 @@ def learning(candy):
 
 
 # ------------------------------------------------------------------------------------- the candy bags
+
+
+def test_the_expanded_form_has_the_posterior_of_the_textbook(tmp_path):
+    path = tmp_path / "candy.yaml"
+    path.write_text(expanded(FILE).text(path))
+    whole = bl.fit(path, runs=None, progress=False)
+    number, p = np.arange(5), PRIOR * LIME**10
+    assert whole.log_evidence == pytest.approx(np.log(p.sum()), abs=1e-10)
+    mean = float(whole.data_tree["exact_posterior"]["true_hypothesis"].sel(statistic="mean"))
+    sd = float(whole.data_tree["exact_posterior"]["true_hypothesis"].sel(statistic="sd"))
+    assert mean == pytest.approx(number @ p / p.sum(), abs=1e-10)
+    assert sd**2 + mean**2 == pytest.approx(number**2 @ p / p.sum(), abs=1e-10)
+
+
+@pytest.mark.parametrize("family", ["Normal", "Poisson"])
+def test_expanded_distributions_have_the_evidence_by_hand(family):
+    texts = {"Normal": ("Normal(0, 1)", "Normal(2, 1.5)"), "Poisson": ("Poisson(1)", "Poisson(4)")}[family]
+    laws = {"Normal": (stats.norm(0, 1).logpdf, stats.norm(2, 1.5).logpdf)}
+    laws["Poisson"] = (stats.poisson(1).logpmf, stats.poisson(4).logpmf)
+    hypotheses = {name: {"prior": p, "likelihood": text} for name, p, text in zip("ab", (0.3, 0.7), texts, strict=True)}
+    short = bl.Model(model={"family": "hypotheses", "observed": "x", "hypotheses": hypotheses})
+    rows = {"x": np.array([0, 3, 1])}
+    whole = bl.fit(bl.expand(short, rows), rows, runs=None, progress=False)
+    want = np.logaddexp(*(np.log(p) + law(rows["x"]).sum() for p, law in zip((0.3, 0.7), laws[family], strict=True)))
+    assert whole.log_evidence == pytest.approx(want, abs=1e-10)
 
 
 def test_posterior_after_every_lime(candy, learning):
@@ -314,6 +341,21 @@ def test_hypotheses_that_are_wrong_are_refused(hypotheses, data, code, match):
     spec = {"family": "hypotheses", "observed": "y", "hypotheses": hypotheses}
     with refused(code, match):
         bl.fit(bl.Model(model=spec), data, runs=None, progress=False)
+
+
+@pytest.mark.parametrize(("rare", "common"), [("NA", "x"), ("nan", "null"), ("True", "False"), ("1", "0")])
+def test_values_by_names_that_could_be_read_otherwise(tmp_path, rare, common):
+    """Names of missing cells and truth values are the table's values; files, lists and frames agree."""
+    table = {"g": {"likelihood": {rare: 0.1, common: 0.9}}, "h": {"likelihood": {rare: 0.6, common: 0.4}}}
+    model = bl.Model(model={"family": "hypotheses", "observed": "y", "hypotheses": table})
+    (tmp_path / "y.csv").write_text(f"y,n\n{rare},1\n{common},2\n{rare},3\n")
+    forms = [tmp_path / "y.csv", {"y": [rare, common, rare]}, pd.DataFrame({"y": [rare, common, rare]})]
+    if rare == "True":
+        forms += [{"y": [True, False, True]}, pd.DataFrame({"y": [True, False, True]})]
+    truth = 0.6 * 0.4 * 0.6 / (0.6 * 0.4 * 0.6 + 0.1 * 0.9 * 0.1)
+    for data in forms:
+        fit = bl.fit(model, data, runs=None, progress=False)
+        assert fit.summary().loc["is_true[h]", "mean"] == pytest.approx(truth, rel=1e-12)
 
 
 def test_impossible_data():

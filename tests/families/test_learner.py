@@ -319,3 +319,27 @@ def test_zeros_and_ones_are_asked_about():
     fit = bl.fit(bl.Model(model=model | {"task": "classification"}), data, runs=None, progress=False)
     with refused("data.other-kind", "row 2.*'abc'"):
         fit.predict({"x": ["1", "abc"]})
+
+
+@pytest.mark.parametrize(
+    ("derive", "target", "inputs", "match"),
+    [
+        ({"z": "2 * y"}, "y", [], "'z' is computed from the target 'y'"),
+        ({"z": "2 * y", "v": "z + x"}, "y", ["x", "v"], "'v' is computed from the target 'y'"),
+        ({"z": "log(y)"}, "z", [], "'z' is computed from 'y'.*name the inputs"),
+    ],
+)
+def test_the_target_is_not_given_away_by_computed_columns(derive, target, inputs, match):
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=40), "y": rng.gamma(2, size=40)}
+    learner = {"family": "learner", "learner": "linear", "target": target, "inputs": inputs}
+    with refused("data.self-reference", match):
+        bl.fit(bl.Model(data={"derive": derive}, model=learner), data, runs=None, progress=False)
+
+
+def test_a_target_may_be_computed_from_named_inputs():
+    """A rule that is to be learned."""
+    x = np.random.default_rng(0).normal(size=60)
+    learner = {"family": "learner", "learner": "linear", "target": "z", "inputs": ["x"]}
+    fit = bl.fit(bl.Model(data={"derive": {"z": "3 * x + 1"}}, model=learner), {"x": x}, runs=None, progress=False)
+    assert fit.summary().loc["r2 (left out)", "value"] == pytest.approx(1)

@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, stats
 
 import bayeslab as bl
-from bayeslab.families.graph.lkj import log_constant
+from bayeslab.distributions.toolbox.correlations import log_constant
 
 
 @pytest.mark.slow(why="large")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.families.bayes_net.local_distributions import identifier
+from bayeslab.families.bayes_net.local_distributions.place import identifier
 from bayeslab.families.bayes_net.net import net_of
 from tests.refusals import refused
 
@@ -271,6 +271,17 @@ def test_functions_of_states_that_are_numbers(loaded, table):
     np.testing.assert_array_equal(table("{states: [true, false], parents: [a], function: [true, false]}"), np.eye(2))
 
 
+def test_a_function_may_guard_against_what_is_not_defined(table):
+    """A part that has no value counts only where the others leave the value open."""
+    for written in (
+        "(m > 1) and 1 / (m - 1) >= 1",
+        "where(m > 1, 1 / (m - 1) >= 1, 0)",
+        "not (m == 1 or 1 / (m - 1) < 1)",
+    ):
+        found = table(f"{{states: [no, yes], parents: [m], function: '{written}'}}")
+        np.testing.assert_array_equal(found[:, 1], [0, 1, 0], err_msg=written)
+
+
 def test_a_function_may_be_a_parent_itself(table):
     copied = table("{states: [hi, no, mid], parents: [b], function: b}")
     np.testing.assert_array_equal(copied, [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
@@ -338,6 +349,10 @@ WRONG = {
     "a function of a stranger": (Y + "function: bb == 'hi'}", "model.unknown-variable", "'bb'.*'x'", "bb =="),
     "no such state in a function": (Y + "function: a == 'yess'}", "model.unknown-level", "'yess'.*'yes'", "a =="),
     "a function of nothing": ("x: {states: [no, yes], function: yes}", "model.incomplete", "function.*parents", "yes}"),
+    "a division by zero": (Y + "function: (a == 'yes') / 0 > 1}", "model.not-finite", "a = yes.*division", "(a =="),
+    "zero over zero": ("x: {states: [no, yes], parents: [m], function: (m - 1) / (m - 1) == 1}", "model.not-finite", "m = 1", "(m -"),
+    "outside its domain": ("x: {states: [no, yes], parents: [m], function: log(m - 2) > 0}", "model.not-finite", "m = 1", "log"),
+    "not of nothing": ("x: {states: [no, yes], parents: [m], function: not (m % 0 > 1)}", "model.not-finite", "m = 1", "not"),
     "a state misspelt": (Y + "function: [no, yess]}", "model.unknown-state", "'yess'.*'x'.*'yes'", "yess"),
     "a slope of a stranger": ("x: {parents: [a], linear_gaussian: {intercept: 0, slopes: {a: 1}, sd: 1}}", "model.unknown-variable", "'a'.*'x'", "1}, sd"),
     "half of a normal": ("x: {linear_gaussian: {intercept: 0}}", "model.incomplete", "'x'.*intercept.*sd", "{intercept"),

@@ -12,9 +12,9 @@ from scipy.special import logsumexp
 
 import bayeslab as bl
 from bayeslab.families import mixture as family
-from bayeslab.families.mixture.expectation_maximisation import maximum_likelihood
-from bayeslab.families.mixture.model import candidates, resolved, without_prior
+from bayeslab.families.mixture.model import candidates, resolved
 from bayeslab.fitting import bound, check
+from bayeslab.posterior.mixtures.expectation_maximisation import maximum_likelihood
 from tests.families._models import mixture
 from tests.families.test_mixture import functions, parameters
 from tests.refusals import refused
@@ -176,7 +176,7 @@ def test_em_climbs_to_a_maximum_near_the_truth(columns, component, prior):
     model = mixture(columns, component=component, order=columns[0])
     fit = fitted(model, data, prior=prior, restarts=1, tolerance=1e-10)
     seen = resolved(model, bound(model, data))
-    problem = seen.problem if prior == "use" else without_prior(seen.problem)
+    problem = seen.problem if prior == "use" else seen.problem.without_prior()
     values = {name: fit.posterior[name].values[0, 0] for name in seen.dims}
     theta = seen.theta(values)
 
@@ -313,9 +313,7 @@ def test_columns_of_one_distribution_with_numbers_of_their_own():
     assert values["Binomial_p"].values.ravel() == pytest.approx([data["a"].mean() / 5, data["b"].mean() / 9], rel=1e-4)
     assert values["Gamma_c_beta"].values.item() == pytest.approx(2 / data["c"].mean(), rel=1e-4)
     assert {"Gamma_d_alpha", "Gamma_d_beta"} <= set(values)
-    with refused(
-        "data.impossible-value", "row 2, column 'a' is 6; the values of Binomial are whole numbers from 0 to 5"
-    ):
+    with refused("data.impossible-value", "column 'a', row 2: 6; the values of Binomial are whole numbers from 0 to 5"):
         fitted(model, data | {"a": [1, 6, *data["a"][2:]]})
 
 
@@ -341,7 +339,7 @@ def test_predictions_replications_shapes_and_a_run_folder(tmp_path):
     # What lies within the data of densities that leave the probability of 0 out.
     assert places.min() > 0
     assert np.trapezoid(density.sum(axis=0), places) == pytest.approx(draws["weights"][0] @ psi, abs=0.1)
-    with refused("data.impossible-value", "row 1, column 'wait' is -1"):
+    with refused("data.impossible-value", "column 'wait', row 1: -1"):
         again.predict({"wait": [-1.0], "count": [1], "rain": [0.0]}, "probabilities")
 
 
@@ -438,11 +436,11 @@ def test_priors_that_do_not_fit_are_refused(priors, code, match):
 @pytest.mark.parametrize(
     ("x", "component", "match"),
     [
-        ([1.0, 0.0, 3.0], "Gamma", "row 2, column 'x' is 0; .*HurdleGamma"),
-        ([1.0, 0.5, 1.5], "Beta", "row 1, column 'x' is 1; .* strictly between 0 and 1"),
-        ([1.0, 2.5, 3.0], "Poisson", "row 2, column 'x' is 2.5; .* whole numbers"),
-        ([1.0, 2.5, 0.5], "Pareto(m=1)", "row 3, column 'x' is 0.5"),
-        ([1.0, 2.5, 4.5], "VonMises", "row 3, column 'x' is 4.5"),
+        ([1.0, 0.0, 3.0], "Gamma", "column 'x', row 2: 0; .*HurdleGamma"),
+        ([1.0, 0.5, 1.5], "Beta", "column 'x', row 1: 1; .* strictly between 0 and 1"),
+        ([1.0, 2.5, 3.0], "Poisson", "column 'x', row 2: 2.5; .* whole numbers"),
+        ([1.0, 2.5, 0.5], "Pareto(m=1)", "column 'x', row 3: 0.5"),
+        ([1.0, 2.5, 4.5], "VonMises", "column 'x', row 3: 4.5"),
     ],
 )
 def test_values_that_no_component_has_are_refused_with_their_row(x, component, match):

@@ -15,7 +15,8 @@ from bayeslab.errors import ModelError
 from bayeslab.latents.labels.clusters import adjusted_rand_index
 from bayeslab.latents.partitions.dirichlet_process import ProcessPrior, log_partition_probability
 from bayeslab.posterior.mixtures.problem import MixtureProblem
-from bayeslab.posterior.mixtures.variational_process import climb_sticks
+from bayeslab.posterior.mixtures.variational import climb
+from bayeslab.posterior.mixtures.variational_process import StickFactor
 from tests.latents._enumeration import partitions
 from tests.refusals import refused
 
@@ -151,7 +152,7 @@ def test_the_variational_bound_is_below_the_evidence(enumerated):
         "best": ProcessPrior("empirical_bayes"),
         "discount": ProcessPrior(0.5, 0.3),
     }.items():
-        fit = climb_sticks(problem, prior, begin, tolerance=1e-10)
+        fit = climb(problem, begin, StickFactor.of(prior, problem.n_components), tolerance=1e-10)
         assert fit.converged and np.diff(fit.trace).min() > -1e-9
         ratios = np.array([fit.log_ratio(fit.draw(np.random.default_rng(i))) for i in range(400)])
         # E_q log p(rows, θ) / q(θ), the labels summed out, is between the bound and the log evidence.

@@ -48,6 +48,32 @@ def test_numberings_have_their_probabilities(prior):
     assert found == pytest.approx(_first(np.array(prior)), abs=5 * 0.5 / np.sqrt(1000))
 
 
+@pytest.mark.slow(why="statistical")
+def test_labels_that_may_be_wrong_tell_components_apart():
+    """Components keep the numbers that noisy labels give them, whatever the prior of the weights: by enumeration."""
+    reported = [0, 0, 1, 1, 0, 1, None]
+    weights, table = np.array([1.0, 4.0]), np.array([[3.0, 1.0], [1.0, 3.0]])  # a label is right with prior mean 3/4
+    logs, first = [], []
+    for z in np.array(list(itertools.product([0, 1], repeat=len(X)))):
+        counts = np.bincount(z, minlength=2)
+        value = np.sum(gammaln(weights + counts) - gammaln(weights)) + sum(_evidence(X[z == k]) for k in (0, 1))
+        for k in (0, 1):
+            n = np.bincount([r for r, of in zip(reported, z, strict=True) if of == k and r is not None], minlength=2)
+            value += np.sum(gammaln(table[k] + n) - gammaln(table[k])) - gammaln(table[k].sum() + n.sum())
+        logs.append(value)
+        first.append(z == 0)
+    wanted = np.exp(np.array(logs) - logsumexp(logs)) @ np.array(first)
+    model = {
+        "family": "mixture", "columns": ["x"], "components": 2, "labels": "kind", "label_noise": True,
+        "priors": {"components": {"mean": 1.5, "rows": 0.4, "dof": 3, "scale": 0.5}, "weights": "Dirichlet([1, 4])"},
+    }  # fmt: skip
+    data = {"x": X, "kind": ["ab"[r] if r is not None else None for r in reported]}
+    fit = bl.fit(bl.Model(name="m", data={"rows": "row"}, model=model), data, "gibbs", draws=2000, seed=1, runs=None)
+    found = fit.clusters()["probability"].to_numpy()[:, 0]
+    # The other numbering has about two per cent.
+    assert found == pytest.approx(wanted, abs=0.04)
+
+
 def test_exact_summaries_of_columns_with_unequal_numbers_of_levels():
     """Dirichlet means by hand: shares of a column with two levels beside one with three add up to one."""
     table = {"a": ["x", "x", "y", "x"], "b": ["p", "q", "r", "p"], "kind": ["L", "L", "L", "R"]}

@@ -139,3 +139,36 @@ def test_rows_summed_up_read_fixed_coefficients() -> None:
         assert fit.summary().loc[row, "mean"] == pytest.approx(exact.loc[row, "mean"], abs=1e-4)
     assert len(fit.predict(DATA.head(2))) == 2
     assert np.isfinite(fit.log_likelihood()["y"].to_numpy()).all()
+
+
+@pytest.mark.slow(why="compiles")
+def test_known_standard_deviations_of_correlated_effects() -> None:
+    """Given the correlation everything is normal; its posterior is an integral over one number."""
+    rng = np.random.default_rng(3)
+    g = np.repeat(np.arange(8), 4)
+    x = rng.normal(size=32)
+    effects = rng.multivariate_normal([0, 0], 0.49 * np.array([[1, 0.8], [0.8, 1]]), 8)
+    y = 1 + effects[g, 0] + (0.5 + effects[g, 1]) * x + 0.3 * rng.normal(size=32)
+    priors = {"Intercept": "Normal(0, 2)", "b": "Normal(0, 1)", "sigma": 0.3, "sd_g": 0.7, "corr_g": 2}
+    data = pd.DataFrame({"x": x, "y": y, "g": [f"g{k}" for k in g]})
+    fit = bl.fit(regression("gaussian", "y ~ x + (1 + x | g)", priors), data, "nuts", seed=1, runs=None, progress=False)
+    assert fit.verdict.status == "pass"
+    z = np.eye(8)[g]
+    by_intercept, by_slope = z @ z.T, (z @ z.T) * np.outer(x, x)
+    between = (z @ z.T) * np.add.outer(x, x)
+    rho = np.linspace(-0.9995, 0.9995, 1000)
+    rest = 4 + np.outer(x, x) + 0.09 * np.eye(32) + 0.49 * (by_intercept + by_slope)
+    log_density = np.array([stats.multivariate_normal.logpdf(y, np.zeros(32), rest + 0.49 * r * between) for r in rho])
+    log_density += np.log(1 - rho**2)  # LKJ(2)
+    weight = np.exp(log_density - log_density.max())
+    weight /= weight.sum()
+    mean = weight @ rho
+    sd = np.sqrt(weight @ rho**2 - mean**2)
+    row = fit.summary().loc["corr_g[1, x]"]
+    assert row["mean"] == pytest.approx(mean, abs=4.5 * sd / np.sqrt(row["ess_bulk"]))
+    assert row["sd"] == pytest.approx(sd, rel=0.15)
+    gains = [np.linalg.solve(rest + 0.49 * r * between, y) for r in rho[weight > 1e-6]]
+    levels = [0.49 * (z[:, 0] + r * z[:, 0] * x) @ gain for r, gain in zip(rho[weight > 1e-6], gains, strict=True)]
+    row = fit.summary().loc["u_g[g0, 1]"]
+    expected = weight[weight > 1e-6] @ levels
+    assert row["mean"] == pytest.approx(expected, abs=4.5 * row["sd"] / np.sqrt(row["ess_bulk"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -507,6 +508,18 @@ def test_blank_rows_follow_the_series_however_many_they_are():
     for n in (5, 6, 7):
         mean = fit.predict(pd.DataFrame({"y": [np.nan] * n}))["mean"].to_numpy()
         assert np.all(np.abs(mean - mean[0]) < 1) and mean[0] > 20
+
+
+@pytest.mark.slow(why="compiles")
+def test_outcomes_of_new_rows_that_inform_no_forecast_give_a_warning():
+    """The states of new rows follow those of the fit: a new outcome beside an empty cell moves no state."""
+    fit = of_months({"y": np.array([10.0, 12.0, 14.0, 17.0, 21.0, 25.0])})
+    with pytest.warns(UserWarning, match="not used"):
+        fit.predict(pd.DataFrame({"y": [90.0, np.nan]}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        fit.predict(pd.DataFrame({"y": [np.nan, np.nan]}))
+        fit.predict(pd.DataFrame({"y": [90.0, 90.0]}))
 
 
 @pytest.mark.slow(why="compiles")

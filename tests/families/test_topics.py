@@ -507,6 +507,18 @@ def test_counts_of_a_matrix_and_a_zero_row():
             "data.not-whole",
             "'n'",
         ),
+        (
+            {"document": "d", "word": "w", "count": "n"},
+            {"d": [1, 1], "w": ["a", "b"], "n": [1, np.inf]},
+            "data.not-whole",
+            "'n'",
+        ),
+        (
+            {"document": "d", "word": "w", "count": "n"},
+            {"d": [1, 1], "w": ["a", "b"], "n": [1, 10**13]},
+            "data.too-costly",
+            "'n'.*divide",
+        ),
         ({"document": "d", "word": "w"}, {"d": [1, 1], "w": ["a", None]}, "data.missing", "'w'"),
     ],
 )

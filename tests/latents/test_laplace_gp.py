@@ -174,3 +174,34 @@ def test_the_distance_of_mean_and_mode_is_that_of_quadrature(count):
     distance = (mean - process.mode[0]) / np.sqrt(second / total - mean**2)
     assert process.mean_from_mode[0] == pytest.approx(distance, rel=0.15)
     assert process.mean_from_mode[0] < 0.0
+
+
+@pytest.mark.parametrize("word", ["poisson", "student_t"])
+def test_errors_are_those_of_quadrature(word):
+    """One row: Laplace's normal against the moments of the posterior, skew for a count and with heavy tails for t."""
+    if word == "poisson":
+        likelihood, values, logpmf = likelihoods.Poisson(np.zeros(1), np.ones(1)), [], poisson.logpmf
+        log_density, response = (lambda f: logpmf(0, np.exp(f))), np.exp
+    else:
+        likelihood, values = likelihoods.StudentT(np.array([0.4])), [4.0, 0.3]
+        log_density, response = (lambda f: t.logpdf(0.4, 4, f, 0.3)), (lambda f: f)
+    regression = LaplaceRegression(Kernel.parse("ExpQuad(a)"), np.zeros((1, 1)), likelihood, np.zeros((1, 0)))
+    process = regression.posterior(np.array([1.0, 2.0, *values]))
+
+    def expected(g):
+        return quad(lambda f: g(f) * np.exp(log_density(f) + norm.logpdf(f, 0.0, 2.0)), -14, 8, points=[0.4])[0]
+
+    def moments(g):
+        total, first, second = (expected(lambda f, k=k: g(f) ** k) for k in (0, 1, 2))
+        return first / total, np.sqrt(second / total - (first / total) ** 2)
+
+    (mean, sd), (response_mean, response_sd) = moments(lambda f: f), moments(response)
+    (laplace_sd,) = np.sqrt(process.predict(np.zeros((1, 1)))[1])
+    (laplace_response,) = process.predict_mean(np.zeros((1, 1)), np.zeros(1))
+    found = process.errors(np.random.default_rng(1))
+    # 24,000 draws, of which about one in five counts
+    assert found.mean[0] == pytest.approx((process.mode[0] - mean) / sd, abs=0.06)
+    # chains that begin at Laplace's normal reach heavy tails late
+    assert found.log_sd[0] == pytest.approx(np.log(laplace_sd / sd), abs=0.1)
+    assert found.response[0] == pytest.approx((laplace_response - response_mean) / response_sd, abs=0.06)
+    assert max(abs(found.log_sd[0]), abs(found.response[0])) > 0.3

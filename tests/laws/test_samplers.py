@@ -9,7 +9,7 @@ import pytest
 import bayeslab as bl
 from bayeslab.data.binding import bind
 from bayeslab.data.dataset import Dataset
-from bayeslab.families import hmm, latent_features, mixture, topics
+from bayeslab.families import hmm, latent_features, markov_random_field, mixture, topics
 
 RNG = np.random.default_rng(5)
 ROWS = pd.DataFrame(
@@ -41,6 +41,15 @@ CASES = {
         latent_features,
         {"family": "latent_features", "columns": ["x", "y", "count"], "kind": "binary", "features": "ibp"},
         ROWS,
+    ),
+    "field": (
+        markov_random_field,
+        {
+            "family": "markov_random_field",
+            "grid": {"observed": "count", "row": "line", "column": "place", "states": ["0", "1"], "coupling": 0.5,
+                     "emission": {"0": "Poisson(2)", "1": "Poisson(5)"}},
+        },
+        ROWS.assign(line=np.arange(24) // 6, place=np.arange(24) % 6),
     ),
     "topics": (topics, {"family": "topics", "text": "text", "topics": 2}, TEXTS),
 }  # fmt: skip

@@ -415,14 +415,15 @@ def test_rows_summed_for_nuts_keep_their_digits():
 @pytest.mark.slow(why="large")
 def test_levels_of_a_state_space_shifted():
     """Decoded over several draws of the variances."""
-    from bayeslab.families.hmm import linear as hmm_linear
+    from bayeslab.families.hmm.model import linear_of
+    from bayeslab.posterior.chains import linear as hmm_linear
 
     model = Model(model=bl.HMM(columns=["y"], states="continuous"))
     draws = {name: np.array(values) for name, values in (("level_sd", [0.3, 0.5, 0.9]), ("noise_sd", [1.0, 0.8, 0.6]))}
 
     def levels(offset):
         data = bind(model, Dataset.from_table({"y": dyadic(np.cumsum(Z)) + offset}, "obs_id"), set())
-        linear = hmm_linear.linear_of(model, data)
+        linear = linear_of(model, data)
         return hmm_linear.decoded(linear, draws, "smooth", {}, None, None)[0]
 
     before, after = levels(0.0), levels(2.0**30)

@@ -7,12 +7,13 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 import bayeslab as bl
 from bayeslab.learners.decision_list import DecisionList
-from bayeslab.learners.decision_tree import MultiwayTree, deviation, entropy
+from bayeslab.learners.decision_tree import MultiwayTree, deviation, entropy, information_gain
 from bayeslab.learners.toolbox.tree_kernels import best_splits
 from tests.learners.restaurant import DOMAINS, NAMES, all_inputs, original_tree, rows, sample
 from tests.refusals import refused
@@ -33,6 +34,17 @@ def test_restaurant_data():
     assert len(np.unique(all_inputs(), axis=0)) == 9216
     assert (original_tree(X) == Y).all()
     assert (original_tree(all_inputs()) == "Y").mean() == pytest.approx(0.541667, abs=1e-6)
+
+
+def test_information_gain():
+    """The textbook's twelve examples: 0.541 bits of the patrons, none of the type of food (Russell, Norvig, 18.3.4)."""
+    table = pd.read_csv(Path(__file__).parents[2] / "models" / "data" / "restaurant.csv", keep_default_na=False)
+    gains = {name: information_gain(table[name], table["wait"]) for name in ("patrons", "type")}
+    assert gains["patrons"] == pytest.approx(0.541, abs=5e-4)
+    assert gains["type"] == pytest.approx(0, abs=1e-12)
+    assert information_gain([1, 2], ["a", "b"]) == 1
+    with refused("option.wrong-shape", "3 values and 2 classes"):
+        information_gain([1, 2, 3], ["a", "b"])
 
 
 def test_entropy():

@@ -21,6 +21,7 @@ REFUSED = {
     ("logistic", "loss", "squared"): "solver",
     ("neural_network", "loss", "log", "regression"): "'log'",
     ("version_space", "prior", "uniform"): "3 classes",
+    ("naive_bayes", "kind", "multinomial"): "kind multinomial: counts are 0 or more",
 }
 SHORT: dict[str, Any] = {
     "n_estimators": 5,

@@ -93,3 +93,16 @@ def test_all_figures_come_from_one_place():
     folder = Path(bayeslab.plots.__file__).parents[1]
     makers = [f.name for f in folder.rglob("*.py") if re.search(r"Figure\(\w*=|pyplot|plt\.", f.read_text())]
     assert makers == ["figure.py"] or makers == []
+
+
+def test_the_legend_of_states_lists_the_states_that_are_drawn():
+    """Those on the path and those with a visible probability in the ribbon; a state of neither is left out."""
+    codes = np.array([0, 0, 2, 2])
+    chances = np.array([[0.9, 0.7, 0, 0], [0, 0, 1e-3, 0], [0.1, 0, 0.999, 1], [0, 0.3, 0, 0]])
+    labels = ("y", "day", "title")
+    drawing = hmm.draw_states(np.arange(4.0), np.arange(4.0), codes, chances, ["a", "b", "c", "d"], labels, [])
+    shown = [text.get_text() for text in drawing.axes[0].get_legend().get_texts()]
+    assert shown == ["state a", "state c", "state d"]
+    chain = hmm.Drawn("z", codes, chances, ["a", "b", "c", "d"])
+    drawing = hmm.draw_chains(np.arange(4.0), np.arange(4.0), [chain], labels, [])
+    assert [text.get_text() for text in drawing.axes[0].get_legend().get_texts()] == shown

@@ -227,7 +227,7 @@ def test_no_folds_no_rows_left_out():
     fit = trained(flowers(), "species", learner="decision_tree", folds=0)
     with refused("option.not-kept", "left out"):
         fit.learner.plot("confusion")
-    assert list(fit.learner.margins()) == ["own rows"]
+    assert list(fit.learner.margins()) == ["training rows"]
     with refused("option.unknown-word", "'margin'.*'margins'"):
         fit.learner.plot("margin")
     with refused("option.not-applicable", "training"):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from bayeslab.latents.labels.labels import LabelLaw, Labels
-from bayeslab.posterior.relabelling import agreeing, evenly, probabilities_at
+from bayeslab.posterior.draws import evenly
+from bayeslab.posterior.relabelling import agreeing, probabilities_at
 
 
 def laws(orders):

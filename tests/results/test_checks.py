@@ -260,6 +260,15 @@ def test_label_switching_is_recognised(rng, axis):
     assert "Ordered" in finding.advice
 
 
+def test_advice_on_label_switching_names_what_can_be_ordered(rng):
+    """Shares sum to one: users order means or rates instead."""
+    share = rng.dirichlet([30, 60], size=(CHAINS, DRAWS))
+    mu = rng.normal(size=(CHAINS, DRAWS, 2)) + np.array([-3, 5])
+    share[1], mu[1] = share[1][:, ::-1], mu[1][:, ::-1]
+    assert "distribution of mu" in one(judge_mcmc(tree({"share": share, "mu": mu})), "R-hat").advice
+    assert "distribution of share" in one(judge_mcmc(tree({"share": share})), "R-hat").advice
+
+
 @pytest.mark.parametrize(("phi", "status"), [(0.5, "pass"), (0.9, "warn"), (0.99, "fail")])
 def test_ess_grades(rng, phi, status):
     data = tree({"good": rng.normal(size=(CHAINS, DRAWS)), "slow": ar1(rng, phi, (CHAINS, DRAWS))})
@@ -386,6 +395,18 @@ def test_tails_are_looked_at_in_the_coordinates_of_the_sampler(rng):
     data = tree({"tau": np.exp(x)}, {"acceptance_rate": acceptance})
     data["unconstrained_posterior"] = tree({"tau_log__": -x})["posterior"].to_dataset()
     assert "where tau is largest" in one(judge_mcmc(data), "tails").message
+
+
+def test_missing_mass_of_a_tail_warns_and_fails_where_it_is_much():
+    coordinates = [convergence.Block("tau_log__", np.zeros((CHAINS, DRAWS, 2)), (("a", "b"),))]
+    some = checks.short_tail(coordinates, 1, True, 0.03, 0.01, Remedies())
+    assert (some.check, some.status, some.where, some.value) == ("tails", "warn", "tau[b]", 0.03)
+    assert "tau[b] is largest" in some.message
+    assert "3% of the posterior lies beyond the outermost 1% of the draws" in some.message
+    much = checks.short_tail(coordinates, 0, False, 0.2, 0.0, Remedies())
+    assert (much.status, much.where) == ("fail", "tau[a]")
+    assert "tau[a] is smallest" in much.message
+    assert "20% of the posterior lies beyond all draws" in much.message
 
 
 def test_advice_is_about_the_model(rng):

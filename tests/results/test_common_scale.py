@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 import bayeslab as bl
-from bayeslab.families import ATOM
+from bayeslab.posterior.event_kinds import ATOM
 from bayeslab.preparation import Source
 from bayeslab.results.common_scale import kinds, same_events
 from bayeslab.results.predict import log_likelihood

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 
 from bayeslab.run_folder.segments import SegmentStore
-from bayeslab.structure.jobs import MemorySegments, Sampler, Task, Work, Workers, run
+from bayeslab.structure.jobs import MemorySegments, Sampler, Shared, Task, Work, Workers, compute, run
+from bayeslab.workers import OnCluster
+from bayeslab.workers import cluster as clients
+from tests.clusters import dask_cluster
 from tests.refusals import refused
 from tests.structure._dags import drawn, random_scores, table_of
 
@@ -28,28 +26,8 @@ WORK = Work(draws=60, tune=10, thin=15_000, chains=4, segment=5, seed=5)
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """A scheduler and two workers, each a process of its own: (address, workers)."""
-    folder = tmp_path_factory.mktemp("dask")
-    file = folder / "scheduler.json"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": (folder / "log.txt").open("wb"), "cwd": folder}
-    common = ["--scheduler-file", str(file), "--no-dashboard"]
-
-    def begin(*words: str) -> subprocess.Popen[bytes]:
-        environment = os.environ | {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "30s"}
-        return subprocess.Popen([sys.executable, "-m", "dask", *words, *common], env=environment, **quiet)
-
-    processes = [begin("scheduler", "--port", "0", "--host", "127.0.0.1")]
-    try:
-        processes += [begin("worker", "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1") for _ in range(2)]
-        deadline = time.monotonic() + 60
-        while not file.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        yield json.loads(file.read_text())["address"], processes[1:]
-    finally:
-        for process in processes[::-1]:
-            process.kill()
-            process.wait()
-        quiet["stderr"].close()
+    with dask_cluster(tmp_path_factory.mktemp("dask")) as made:
+        yield made
 
 
 @pytest.mark.slow(why="processes")
@@ -79,12 +57,12 @@ def test_a_worker_killed_in_the_middle_costs_nothing(cluster, tmp_path):
 
 @pytest.mark.slow(why="processes")
 def test_a_table_lost_with_its_workers_is_sent_again(cluster):
-    tasks = [Task(number, SAMPLER, WORK.seed_of(number), 5, 10) for number in range(2)]
-    with Workers(scheduler=cluster[0]).ready(TABLE, SAMPLER) as compute_round:
-        expected = {piece.chain: piece.draws for piece in compute_round(tasks)}
-        compute_round.client.cancel(compute_round.copies, force=True)
-        assert list(compute_round(tasks)) == []
-        for piece in compute_round(tasks):
+    tasks = [Task(number, SAMPLER, WORK.seed_of(number), 5, 10) for number in range(9)]  # lost together
+    with clients(cluster[0]) as client:
+        on_cluster = OnCluster(client, Shared.of(TABLE), threads=True)
+        expected = {piece.chain: piece.draws for piece in on_cluster.each(compute, tasks)}
+        client.cancel(on_cluster.copies, force=True)
+        for piece in on_cluster.each(compute, tasks):
             np.testing.assert_array_equal(piece.draws, expected.pop(piece.chain))
         assert not expected
 

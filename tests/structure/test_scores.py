@@ -611,7 +611,7 @@ def test_a_dataset_of_a_model_is_read(codes):
 def test_states_are_sorted_unless_given():
     data = {"a": ["y", "x", "y", "z"], "b": [2, 10, 2, 10], "c": [True, False, True, True]}
     found = Observations.of(data)
-    assert found.states == (("x", "y", "z"), ("2", "10"), ("0", "1"))
+    assert found.states == (("x", "y", "z"), ("2", "10"), ("False", "True"))
     given = Observations.of(data, states={"a": ["z", "y", "x", "w"], "b": [1, 2, 10]})
     assert given.states[:2] == (("z", "y", "x", "w"), ("1", "2", "10"))
     np.testing.assert_array_equal(given.codes[:, 0], [1, 2, 1, 0])

@@ -338,7 +338,7 @@ def test_constraints_know_of_hidden_variables(patients):
 def test_tables_are_read_with_their_missing_cells():
     table = pd.DataFrame({"a": ["x", None, "y", "x"], "b": [1.0, 0.0, np.nan, 1.0], "c": [True, False, True, True]})
     rows = Incomplete.of(table)
-    assert rows.states == {"a": ("x", "y"), "b": ("0", "1"), "c": ("0", "1")}
+    assert rows.states == {"a": ("x", "y"), "b": ("0", "1"), "c": ("False", "True")}
     assert sorted(map(tuple, rows.codes.tolist())) == [(-1, 0, 0), (0, 1, 1), (1, -1, 1)]
     assert sorted(rows.weights.tolist()) == [1.0, 1.0, 2.0]
     again = Incomplete.of({"a": ["x", None, "y", "x"], "b": [1, 0, None, 1], "c": [1, 0, 1, 1]})

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
 
 import typer
+from typer.core import TyperCommand
 
 from bayeslab.errors import BayeslabError, OptionError, printable
 
 __all__ = [
+    "Command",
     "DataOption",
     "FileArgument",
     "ForceOption",
@@ -24,6 +27,8 @@ __all__ = [
     "SeedOption",
     "assignments",
     "check_output",
+    "elsewhere",
+    "evidence",
     "output",
     "print_json",
     "read_loss",
@@ -48,8 +53,29 @@ LossOption = Annotated[
         help="Loss of each action: {ACTION: {STATE: NUMBER}}, a file with it, or the name of a loss.",
     ),
 ]
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes that work in parallel.")
+]
+SchedulerOption = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://host:8786, whose workers do the work.")
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+# Parameters of functions whose argument or option has another name.
+_SPELLED = {"model": "FILE", "progress": "--quiet", "n": "-n"}
+
+
+class Command(TyperCommand):
+    """A command that refuses an option of one value that is given twice, of which the last would count."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words after the command's name."""
+        order: list[Any] = [*self.make_parser(ctx).parse_args(args=list(args))[2]] if args else []
+        for option in order:
+            single = option.param_type_name == "option" and not option.multiple
+            if single and order.count(option) > 1 and (not option.is_flag or option.secondary_opts):
+                raise typer.BadParameter(f"{option.opts[0]} is given twice; give it once")
+        return list(super().parse_args(ctx, args))
 
 
 class _Screen:
@@ -154,6 +180,72 @@ def assignments(words: list[str], written: Mapping[str, Any] | None = None, opti
     return out
 
 
+def elsewhere(function: Callable[..., Any]) -> dict[str, str]:
+    """The argument or option for each parameter of a function that is not one of its further ``**options``.
+
+    ``--set`` cannot give these.
+    """
+    named = [p.name for p in signature(function).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+    return {name: _SPELLED.get(name, f"--{name.replace('_', '-')}") for name in named}
+
+
+def evidence(
+    words: list[str],
+    variables: Collection[str],
+    states: Mapping[str, Sequence[str]],
+    option: str = "--given",
+    *,
+    form: str = "VARIABLE=STATE",
+) -> dict[str, Any]:
+    """Parse ``variable=state`` pairs; variable and state may themselves contain ``=``.
+
+    Parameters
+    ----------
+    variables
+        All variables, those with numbers for values too.
+    states
+        The states of each discrete variable.
+    option, form
+        How errors name the option and what it takes.
+
+    Returns
+    -------
+    dict of str to str, float or dict
+        Of each variable its state, its number, or ``{state: likelihood}``. A word that is the name of a state is that
+        state, also where it could be read as a number or a mapping.
+
+    Raises
+    ------
+    typer.BadParameter
+        A word without ``=``, or a variable given twice.
+    """
+    out: dict[str, Any] = {}
+    for word in words:
+        cuts = [i for i, letter in enumerate(word) if letter == "="]
+        if not cuts:
+            raise typer.BadParameter(f"{option} takes {form}, not '{word}'")
+        cut = next((i for i in cuts if word[:i].strip() in variables), cuts[0])
+        variable, text = word[:cut].strip(), word[cut + 1 :].strip()
+        if variable in out:
+            raise typer.BadParameter(f"{option} has '{variable}' twice")
+        out[variable] = _evidence_of(text, variable, variables, states)
+    return out
+
+
+def _evidence_of(text: str, variable: str, variables: Collection[str], states: Mapping[str, Sequence[str]]) -> Any:
+    from bayeslab.language.model_file import parse_value
+
+    if text in states.get(variable, ()):
+        return text
+    if text.startswith("{"):
+        value = parse_value(text)
+        return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else text
+    if variable in variables and variable not in states:
+        value = parse_value(text)
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else text
+    return text
+
+
 def check_output(out: Path | None, *inputs: Path | None, force: bool) -> None:
     """Refuse an output file before any work: one of the inputs always, an existing file unless ``force`` is set.
 
@@ -208,6 +300,7 @@ def _read_from(source: Path) -> list[Path]:
         data = content.model.data
         named = [data.table, data.arrays, *data.tables.values()]
         files += [content.folder / name for name in named if name is not None]
+        files += [] if content.network is None else [content.network]
     return files
 
 

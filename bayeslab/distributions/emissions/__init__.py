@@ -42,7 +42,13 @@ from __future__ import annotations
 
 from bayeslab.distributions.emissions.any_distribution import AnyDistribution
 from bayeslab.distributions.emissions.categorical import Categorical
-from bayeslab.distributions.emissions.cells import column_variances, dependent_columns, refuse_dependent, renumbered
+from bayeslab.distributions.emissions.cells import (
+    column_variances,
+    dependent_columns,
+    refuse_dependent,
+    renumbered,
+    with_names,
+)
 from bayeslab.distributions.emissions.joint_normal import FullGaussian
 from bayeslab.distributions.emissions.normal import DiagonalGaussian, gaussian
 from bayeslab.distributions.emissions.normal_mixture import GaussianMixture
@@ -55,6 +61,7 @@ from bayeslab.distributions.emissions.protocol import (
     EmissionWithoutParameters,
     Parameters,
     Statistics,
+    WrappedEmission,
 )
 from bayeslab.distributions.emissions.regression import Regression
 from bayeslab.distributions.emissions.student_t import StudentT, dof_from_real, dof_to_real
@@ -75,6 +82,7 @@ __all__ = [
     "Regression",
     "Statistics",
     "StudentT",
+    "WrappedEmission",
     "column_variances",
     "dependent_columns",
     "dof_from_real",
@@ -82,4 +90,5 @@ __all__ = [
     "gaussian",
     "refuse_dependent",
     "renumbered",
+    "with_names",
 ]

@@ -27,6 +27,7 @@ __all__ = [
     "renumbered",
     "scaled",
     "sums_by_state",
+    "with_names",
 ]
 
 
@@ -132,6 +133,23 @@ def renumbered(columns: Sequence[int]) -> Iterator[None]:
         yield
     except DataError as error:
         text = re.sub(r"\bcolumn (\d+)", lambda match: f"column {columns[int(match[1])]}", error.message)
+        raise DataError(text, where=error.where, path=error.path, code=error.code) from None
+
+
+@contextmanager
+def with_names(columns: Sequence[str]) -> Iterator[None]:
+    """Errors of an emission, with the names of its columns, and rows counted from one."""
+
+    def named(match: re.Match[str]) -> str:
+        row, cell, column, other_row = match.groups()
+        if row is not None:
+            return f"column '{columns[int(cell)].strip()}', row {int(row) + 1}: "
+        return f"row {int(other_row) + 1}" if column is None else f"column '{columns[int(column)].strip()}'"
+
+    try:
+        yield
+    except DataError as error:
+        text = re.sub(r"\brow (\d+), column (\d+) is |\bcolumn (\d+)|\brow (\d+)", named, error.message)
         raise DataError(text, where=error.where, path=error.path, code=error.code) from None
 
 

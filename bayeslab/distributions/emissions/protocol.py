@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-__all__ = ["ConjugateEmission", "Emission", "EmissionWithoutParameters", "Parameters", "Statistics"]
+__all__ = ["ConjugateEmission", "Emission", "EmissionWithoutParameters", "Parameters", "Statistics", "WrappedEmission"]
 
 type Parameters = Mapping[str, Any]
 type Statistics = dict[str, Any]
@@ -161,3 +161,48 @@ class EmissionWithoutParameters(Emission):
 
     def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
         return np.zeros(len(variances), dtype=bool)
+
+
+class WrappedEmission(Emission):
+    """An emission of rows in another form, with the parameters of an inner emission; frozen dataclasses extend it."""
+
+    if TYPE_CHECKING:  # a field of subclasses
+
+        @property
+        def inner(self) -> Emission: ...
+
+    @property
+    def prior(self) -> Any:
+        return self.inner.prior
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        return self.inner.kinds
+
+    @property
+    def columns_depend(self) -> bool:
+        return self.inner.columns_depend
+
+    def without_prior(self) -> Self:
+        return cast(Self, replace(cast(Any, self), inner=self.inner.without_prior()))
+
+    def check(self, rows: np.ndarray) -> None:
+        self.inner.check(rows)
+
+    def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
+        return self.inner.maximise(statistics, parameters)
+
+    def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
+        return self.inner.expected_log_likelihood(statistics, parameters)
+
+    def log_prior(self, parameters: Parameters) -> float:
+        return self.inner.log_prior(parameters)
+
+    def n_free(self, n_states: int) -> int:
+        return self.inner.n_free(n_states)
+
+    def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
+        return self.inner.degenerate(parameters, variances)
+
+    def features(self, rows: np.ndarray) -> np.ndarray:
+        return self.inner.features(rows)

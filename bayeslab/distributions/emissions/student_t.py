@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.special import digamma, expit, gammaln, logit
+from scipy.special import digamma, gammaln
 
 from bayeslab.digits import log_rising
 from bayeslab.distributions.emissions.cells import check_shape, refuse_constant, refuse_dependent, scaled
@@ -28,28 +28,15 @@ from bayeslab.distributions.emissions.normal_moments import (
 from bayeslab.distributions.emissions.normal_prior import NormalPrior
 from bayeslab.distributions.emissions.normal_rows import fill_normal
 from bayeslab.distributions.emissions.protocol import Emission, Parameters, Statistics
+from bayeslab.distributions.toolbox.degrees_of_freedom import DOF_ENDS, dof_from_real, dof_to_real
 from bayeslab.distributions.toolbox.logarithms import ratio
 from bayeslab.errors import OptionError
 
 __all__ = ["DOF_ENDS", "DOF_PRIOR", "StudentT", "dof_from_real", "dof_log_prior", "dof_to_real"]
 
 
-# Range of learned degrees of freedom, and the relative distance from its ends that a search keeps.
-DOF_ENDS, _NEAR = (0.5, 200.0), 1e-9
 # Weak prior of the degrees of freedom, Gamma(shape, rate).
 DOF_PRIOR = (2.0, 0.1)
-_LEAST, _MOST = DOF_ENDS
-
-
-def dof_to_real(dof: np.ndarray) -> np.ndarray:
-    """Map learned degrees of freedom to the real line, for searches."""
-    share = np.clip((dof - _LEAST) / (_MOST - _LEAST), _NEAR, 1 - _NEAR)
-    return np.asarray(logit(share))
-
-
-def dof_from_real(x: np.ndarray) -> np.ndarray:
-    """The inverse of :func:`dof_to_real`."""
-    return np.asarray(_LEAST + (_MOST - _LEAST) * expit(x))
 
 
 def dof_log_prior(dof: np.ndarray) -> np.ndarray:
@@ -140,7 +127,7 @@ class StudentT(Emission):
             shape, rate = DOF_PRIOR
             return out + ((shape - 1) / dof - rate if self.prior is not None else 0.0)
 
-        low, high = _LEAST, _MOST
+        low, high = DOF_ENDS
         if slope(low) <= 0:
             return low
         return high if slope(high) >= 0 else float(brentq(slope, low, high, xtol=1e-12, rtol=1e-12))

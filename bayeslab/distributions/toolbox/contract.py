@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,6 +17,8 @@ __all__ = [
     "Array",
     "Distribution",
     "Domain",
+    "Form",
+    "Fused",
     "Interval",
     "Maths",
     "Slopes",
@@ -30,6 +32,8 @@ type Array = Any
 type Values = tuple[Array, ...]
 # None: no derivative, since the argument is an integer.
 type Slopes = tuple[Array | None, ...]
+# The log density of one number, then its derivatives by the number and by each parameter; 0 for integer arguments.
+type Fused = tuple[float, ...]
 
 _INF = math.inf
 
@@ -173,8 +177,32 @@ class Distribution:
     states: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A fused density with one argument replaced by its link, for digits that the argument itself has lost.
+
+    Attributes
+    ----------
+    parameter : str
+        The argument of the log density that is replaced, a parameter or ``x``; the others are the same.
+    inverse : str
+        The function that gives the argument from its replacement: ``sigmoid`` (replaced by its log odds) or ``exp``
+        (by its logarithm).
+    fused : callable
+        See :meth:`Maths.fused`.
+    """
+
+    parameter: str
+    inverse: str
+    fused: Callable[..., Fused]
+
+
 class Maths(Protocol):
     """Functions of a univariate distribution, on arrays that broadcast; its file has all of them or none.
+
+    ``fused`` alone takes single numbers. ``FORMS``, if defined, has further fused densities (:class:`Form`) by the name
+    of a link. ``log_cumulative`` and ``log_survival``, if defined, give log P(X ≤ x) and log P(X > x) with derivatives
+    as ``fused`` does, for parameters inside their domains; the derivatives are 0 where the probability is 0 or 1.
 
     Log densities that use only arithmetic and NumPy's logarithms accept PyTensor variables too.
 
@@ -189,6 +217,13 @@ class Maths(Protocol):
 
     def slopes(self, x: Array, *parameters: Array) -> Slopes:
         """Derivatives of the log density by x and by each parameter; None for integer arguments."""
+
+    def fused(self, x: float, *parameters: float) -> Fused:
+        """Log density of one number and its derivatives by x and by each parameter, in one pass.
+
+        Plain Python that numba compiles, without exceptions. Outside the support, and of parameters outside their
+        domains, the log density is -inf and all derivatives are 0.
+        """
 
     def draw(self, rng: np.random.Generator, size: tuple[int, ...], *parameters: Array) -> Array:
         """Independent draws."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values
+from bayeslab.distributions.toolbox.special import exp, expm1, log, log1p, log_add
 
 __all__ = [
     "draw_hurdle",
     "draw_inflated",
     "draw_positive_hurdle",
+    "fused_inflated",
+    "fused_share",
     "hurdle",
+    "hurdle_moments",
     "hurdle_slopes",
     "inflated",
+    "inflated_moments",
     "inflated_slopes",
     "positive_hurdle",
     "positive_hurdle_slopes",
@@ -38,10 +44,50 @@ def inflated_slopes(base: Any, x: Array, psi: Array, parameters: Values) -> Slop
     return None, by_psi, *(None if s is None else share * s for s in base.slopes(x, *parameters)[1:])
 
 
+def fused_inflated(x: float, psi: float, value: float) -> tuple[float, float, float]:
+    """Zero inflation of one number whose log probability under the base is ``value``.
+
+    Returns
+    -------
+    tuple of float
+        The log probability, its derivative by psi, and the probability that the number comes from the base.
+    """
+    if not 0.0 <= psi <= 1.0 or (psi == 0.0 and x != 0.0):
+        return -math.inf, 0.0, 0.0
+    inside = log(psi) + value
+    if x != 0.0:
+        return inside, 1.0 / psi, 1.0
+    total = log_add(log1p(-psi), inside)
+    if total == -math.inf:
+        return -math.inf, 0.0, 0.0
+    return total, expm1(value) * exp(-total), exp(inside - total)
+
+
+def fused_share(x: float, psi: float) -> tuple[float, float]:
+    """Log probability that a number of a hurdle distribution is zero or not, as it is, and its derivative by psi."""
+    if not 0.0 <= psi <= 1.0 or psi == (1.0 if x == 0.0 else 0.0):
+        return -math.inf, 0.0
+    return (log1p(-psi), -1.0 / (1.0 - psi)) if x == 0.0 else (log(psi), 1.0 / psi)
+
+
 def draw_inflated(base: Any, rng: np.random.Generator, size: tuple[int, ...], psi: Array, parameters: Values) -> Array:
     """Draws of :func:`inflated`."""
     numbers = base.draw(rng, size, *parameters)
     return np.where(rng.random(size) < psi, numbers, np.zeros_like(numbers))
+
+
+def inflated_moments(base: Any, psi: Array, parameters: Values) -> Values:
+    """Mean and variance of a number that comes from ``base`` with probability psi, and is 0 otherwise."""
+    mean, variance = base.moments(*parameters)
+    return psi * mean, psi * (variance + mean**2) - (psi * mean) ** 2
+
+
+def hurdle_moments(base: Any, psi: Array, parameters: Values) -> Values:
+    """Mean and variance of :func:`hurdle`."""
+    mean, variance = base.moments(*parameters)
+    rest = -np.expm1(base.log_density(np.zeros(()), *parameters))  # the probability that the base is not 0
+    first, second = mean / rest, (variance + mean**2) / rest
+    return psi * first, psi * second - (psi * first) ** 2
 
 
 def hurdle(base: Any, x: Array, psi: Array, parameters: Values) -> Array:

@@ -11,49 +11,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.engines.toolbox.gaussians import Approximation
 from bayeslab.engines.toolbox.modes import DRAWS, EVALUATIONS, Draws, elsewhere
-from bayeslab.engines.toolbox.moments import moments
+from bayeslab.engines.toolbox.moments import moments_finding
 from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
-from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import posterior_groups, relabelled, remedies
+from bayeslab.posterior.log_density import LogDensity
 from bayeslab.results.checks import PARETO_FAIL, judge_approximation
-from bayeslab.results.convergence import blocks
 from bayeslab.results.psis import pareto_smoothed
 from bayeslab.results.verdict import Finding
 
-if TYPE_CHECKING:
-    import pymc
-    import xarray as xr
-
-__all__ = ["has_evidence", "improper", "outcome", "systematic"]
+__all__ = ["has_evidence", "outcome", "systematic"]
 
 _FEW = 100  # effective sample size of weights below which resampling repeats a few points
 
 
-def improper(model: pymc.Model) -> list[str]:
-    """Parameters with an improper prior, for which the evidence is undefined."""
-    # Vector distributions such as LKJCholeskyCov have no name.
-    names = {rv.name: rv.owner.op.name or "" for rv in model.free_RVs}
-    return [name for name, distribution in names.items() if distribution.lower() in ("flat", "halfflat")]
-
-
-def has_evidence(density: Density) -> bool:
+def has_evidence(density: LogDensity) -> bool:
     """Whether the joint density integrates to the evidence.
 
     It does not with improper priors, nor with ordered ones, whose density PyMC restricts to ordered
     vectors without dividing by the probability of the order.
     """
-    transforms = [density.model.rvs_to_transforms[rv] for rv in density.model.free_RVs]
-    each = [part for t in transforms for part in getattr(t, "transform_list", [t])]
-    return not improper(density.model) and not any(type(part).__name__ == "Ordered" for part in each)
+    return not density.improper and not density.ordered
 
 
 def outcome(
@@ -118,7 +104,7 @@ def outcome(
     groups, renamed = relabelled(job, groups)
     notes += renamed
     if not resample_from and np.isfinite(ratios).all() and k < PARETO_FAIL:
-        notes += _moments(groups["posterior"], np.exp(log_weights))
+        notes += moments_finding(groups["posterior"], np.exp(log_weights))
     if modes and not renamed:
         notes += modes
         log_evidence = None
@@ -129,35 +115,11 @@ def outcome(
     if log_evidence is not None and k < PARETO_FAIL:
         bound["log_evidence"] = log_evidence
     groups["posterior"].attrs |= {"sampling": how, "pareto_k": k, **attrs, **bound}
-    advice = remedies(job, target.density.model)("sample with method nuts")
+    advice = remedies(job, target.density)("sample with method nuts")
     verdict = judge_approximation(
         ratios, resampled=bool(resample_from), log_evidence=log_evidence, notes=notes, advice=advice
     )
     return Outcome(groups, verdict, True, dict(timings))
-
-
-# Number of elements of a variable processed at a time.
-_COLUMNS = 1000
-
-
-def _moments(posterior: xr.Dataset, weights: Array) -> list[Finding]:
-    """The finding about means and sds that importance weights change most."""
-    shown = [block for block in blocks(posterior) if not block.name.startswith("_") and block.values.dtype.kind == "f"]
-    n_quantities = sum(block.size for block in shown)
-    worst = Finding("pass", "moments", "", 1.0, "")
-    for block in shown:
-        values = block.values.reshape(len(weights), -1)
-        for first in range(0, block.size, _COLUMNS):
-            shifts = moments(values[:, first : first + _COLUMNS], weights, n_quantities)
-            k = int(shifts.excess.argmax())
-            if worst.value is not None and shifts.excess[k] > worst.value:
-                text = (
-                    f"mean {shifts.mean[k]:.3g} and sd {shifts.sd[k]:.3g}; by importance weights"
-                    f" {shifts.weighted_mean[k]:.3g} and {shifts.weighted_sd[k]:.3g}"
-                )
-                advice = "compare with method nuts before relying on them"
-                worst = Finding("warn", "moments", block.label(first + k), float(shifts.excess[k]), text, advice)
-    return [worst] if worst.status == "warn" else []
 
 
 def _of_one_labelling(log_evidence: float) -> Finding:

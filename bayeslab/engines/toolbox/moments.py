@@ -20,18 +20,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
 
 from bayeslab.engines.toolbox.target import Array
+from bayeslab.results.convergence import blocks
+from bayeslab.results.verdict import Finding
 
-__all__ = ["Moments", "moments"]
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Moments", "moments", "moments_finding"]
 
 # Tolerances: error of a mean in posterior sds, and of an sd as a factor.
 _OFF, _FACTOR = 0.2, 1.1
 # Share of fits reported for an approximation at the tolerance.
 _FALSE_ALARMS = 1e-3
+# Number of elements of a variable processed at a time.
+_COLUMNS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,3 +88,35 @@ def moments(draws: Array, weights: Array, n_quantities: int | None = None) -> Mo
             (np.abs(stretch) - errors * stretch_error) / math.log(_FACTOR),
         )
     return Moments(mean, sd, weighted_mean, weighted_sd, np.nan_to_num(excess, nan=0.0, posinf=0.0, neginf=0.0))
+
+
+def moments_finding(
+    posterior: xr.Dataset, weights: Array, otherwise: str = "compare with method nuts"
+) -> list[Finding]:
+    """The finding about the mean or sd that importance weights change most; none if all changes are tolerated.
+
+    Parameters
+    ----------
+    posterior
+        Draws of the approximation.
+    weights
+        Shape (draws,) over all chains, summing to one.
+    otherwise
+        Advice, to which "before relying on them" is added.
+    """
+    shown = [block for block in blocks(posterior) if not block.name.startswith("_") and block.values.dtype.kind == "f"]
+    n_quantities = sum(block.size for block in shown)
+    worst = Finding("pass", "moments", "", 1.0, "")
+    for block in shown:
+        values = block.values.reshape(len(weights), -1)
+        for first in range(0, block.size, _COLUMNS):
+            shifts = moments(values[:, first : first + _COLUMNS], weights, n_quantities)
+            k = int(shifts.excess.argmax())
+            if worst.value is not None and shifts.excess[k] > worst.value:
+                text = (
+                    f"mean {shifts.mean[k]:.3g} and sd {shifts.sd[k]:.3g}; by importance weights"
+                    f" {shifts.weighted_mean[k]:.3g} and {shifts.weighted_sd[k]:.3g}"
+                )
+                advice = f"{otherwise} before relying on them"
+                worst = Finding("warn", "moments", block.label(first + k), float(shifts.excess[k]), text, advice)
+    return [worst] if worst.status == "warn" else []

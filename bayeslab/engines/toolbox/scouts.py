@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from bayeslab.engines.toolbox.optimiser import search
-from bayeslab.engines.toolbox.starts import middle, near, prior_points
+from bayeslab.engines.toolbox.starts import middle, near
 from bayeslab.engines.toolbox.target import WALL, Array, Target
-from bayeslab.posterior.density import Density
+from bayeslab.posterior.log_density import LogDensity
 
 __all__ = ["Scout", "climb", "distinct", "number", "scattered", "scouts", "starts"]
 
@@ -55,14 +55,14 @@ class Scout:
     cost: int
 
 
-def number(density: Density) -> int:
+def number(density: LogDensity) -> int:
     """The number of scouts for a density, by the cost of its evaluation."""
     return int(np.clip(_NUMBERS // max(density.n_numbers, 1), _LEAST, _MOST))
 
 
-def scattered(density: Density, rng: np.random.Generator, n: int, at: Array) -> list[Array]:
+def scattered(density: LogDensity, rng: np.random.Generator, n: int, at: Array) -> list[Array]:
     """Draws from the prior, shape (n_dim,) each; if there are none, points at growing distances from ``at``."""
-    drawn = prior_points(density, int(rng.integers(2**31)), n)
+    drawn = density.prior_points(int(rng.integers(2**31)), n)
     wider = [at + 2.0 ** (k % 5) * rng.standard_normal(at.size) for k in range(n - len(drawn))]
     return [*drawn, *wider]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.posterior.density import Density
+from bayeslab.posterior.log_density import LogDensity
 
 __all__ = ["WALL", "Array", "Target"]
 
@@ -26,15 +26,15 @@ class Target:
     Most of the time of a call of ``Density`` is spent on preparing addresses; here they are prepared once.
     """
 
-    density: Density
+    density: LogDensity
     _function: Any = field(init=False)
     _data: int = field(init=False)
 
     def __post_init__(self) -> None:
         pointers = [ctypes.c_uint64, *[ctypes.c_void_p] * 4]
         kind = ctypes.CFUNCTYPE(ctypes.c_int64, *pointers)
-        object.__setattr__(self, "_function", kind(self.density.callback.address))
-        object.__setattr__(self, "_data", self.density.callback_arguments.ctypes.data)
+        object.__setattr__(self, "_function", kind(self.density.address))
+        object.__setattr__(self, "_data", self.density.arguments)
 
     @property
     def n_dim(self) -> int:

@@ -24,7 +24,7 @@ from bayeslab.engines.toolbox.optimiser import Optimum, hessian, maxima, newton
 from bayeslab.engines.toolbox.starts import middle, near
 from bayeslab.engines.toolbox.target import Target
 from bayeslab.errors import ModelError
-from bayeslab.posterior.density import Density
+from bayeslab.posterior.log_density import LogDensity
 from bayeslab.results.psis import pareto_smoothed
 
 __all__ = ["SEARCHES", "Whitened", "whitened"]
@@ -46,14 +46,14 @@ class Whitened:
 
     Parameters
     ----------
-    density : Density
+    density : LogDensity
         The density of x.
     centre : ndarray (n_dim,)
     scale : ndarray (n_dim, n_dim)
         A non-singular matrix.
     """
 
-    density: Density
+    density: LogDensity
     centre: np.ndarray
     scale: np.ndarray
 
@@ -61,30 +61,42 @@ class Whitened:
     def n_dim(self) -> int:
         return self.density.n_dim
 
+    def point(self, z: np.ndarray) -> np.ndarray:
+        """x at z."""
+        out: np.ndarray = self.centre + self.scale @ z
+        return out
+
     def __call__(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Log density of x (without the constant Jacobian) and its gradient with respect to z."""
-        value, gradient = self.density(self.centre + self.scale @ z)
+        value, gradient = self.density(self.point(z))
         return value, self.scale.T @ gradient
 
     @cached_property
     def callback(self) -> Any:
-        """The C callback of the log density, as :attr:`Density.callback`."""
+        """The C callback of the log density of z."""
         return _compiled(_DENSITY, "whitened_density", "int64(uint64, double*, double*, double*, voidptr)")
 
-    @cached_property
-    def expand_callback(self) -> Any:
-        """The C callback ``(n, m, z*, x*, arguments*)``."""
-        return _compiled(_POINT, "whitened_point", "int64(uint64, uint64, double*, double*, voidptr)")
+    @property
+    def address(self) -> int:
+        """Address of :attr:`callback`."""
+        return int(self.callback.address)
+
+    @property
+    def arguments(self) -> int:
+        """Address of :attr:`callback_arguments`."""
+        return int(self.callback_arguments.ctypes.data)
 
     @cached_property
     def callback_arguments(self) -> np.ndarray:
         """Addresses of the density and of its arguments, the centre, and the scale by rows."""
-        addresses = [self.density.callback.address, self.density.callback_arguments.ctypes.data]
+        addresses = [self.density.address, self.density.arguments]
         numbers = np.concatenate([self.centre, np.asarray(self.scale, float).ravel()])
         return np.concatenate([np.array(addresses, np.uint64), np.ascontiguousarray(numbers).view(np.uint64)])
 
 
-def whitened(density: Density, rng: np.random.Generator, initvals: Mapping[str, Any] | None = None) -> Whitened | str:
+def whitened(
+    density: LogDensity, rng: np.random.Generator, initvals: Mapping[str, Any] | None = None
+) -> Whitened | str:
     """The density in coordinates whitened by the curvature at its mode, or the reason why that is not possible.
 
     Searches from several starts must end at the same mode, the curvature there must be negative definite, and at a
@@ -183,17 +195,6 @@ def whitened_density(dim, z_, gradient_, logp_, arguments_):
             gradient[j] += numbers[2 + n + i * n + j] * slope[i]
     # Numba frees an array after its last use, and an address is none: this one comes after the call.
     return status if x[0] == x[0] else 3
-"""
-
-_POINT = """
-def whitened_point(dim, expanded, z_, x_, arguments_):
-    n = int64(dim)
-    z, x, numbers = carray(z_, (n,)), carray(x_, (n,)), carray(arguments_, (2 + n + n * n,), float64)
-    for i in range(n):
-        x[i] = numbers[2 + i]
-        for j in range(n):
-            x[i] += numbers[2 + n + i * n + j] * z[j]
-    return 0
 """
 
 

@@ -22,7 +22,8 @@ from bayeslab.data.bound import Data
 from bayeslab.decisions.influence import InfluenceDiagram
 from bayeslab.errors import ModelError, hint
 from bayeslab.families.bayes_net import unknown_structure
-from bayeslab.families.bayes_net.local_distributions import Place, local
+from bayeslab.families.bayes_net.local_distributions.place import Place
+from bayeslab.families.bayes_net.local_distributions.reading import local
 from bayeslab.families.bayes_net.net import net_of
 from bayeslab.families.bayes_net.posterior import BayesNetPosterior
 from bayeslab.families.bayes_net.spec import BayesNet

@@ -23,7 +23,7 @@ from scipy.special import betaincinv, gammaln
 from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.errors import DataError
 from bayeslab.exact.conjugate import NormalInverseGamma
-from bayeslab.families.bayes_net.local_distributions import Table
+from bayeslab.families.bayes_net.local_distributions.table import Table
 from bayeslab.families.bayes_net.net import Net, Resolved
 from bayeslab.families.bayes_net.normal_nodes import Linear, prior_of
 from bayeslab.latents.networks.counting import family_counts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import ModelError
-from bayeslab.families.bayes_net.local_distributions import Local, NoisyMax, Softmax, Table, identifier
+from bayeslab.families.bayes_net.local_distributions.contract import Local
+from bayeslab.families.bayes_net.local_distributions.logit import Softmax
+from bayeslab.families.bayes_net.local_distributions.noisy_max import NoisyMax
+from bayeslab.families.bayes_net.local_distributions.place import identifier
+from bayeslab.families.bayes_net.local_distributions.table import Table
 from bayeslab.families.bayes_net.net import Net, Resolved
-from bayeslab.language.expressions import parse
-from bayeslab.language.nodes import bound_arguments, call_name
+from bayeslab.language.numeric_priors import has_numbers, read_prior
 from bayeslab.latents.networks.learning import TableProblem
 from bayeslab.latents.networks.local_models import FreeTable, LocalModel
 from bayeslab.latents.networks.local_models import NoisyMax as FittedMax
@@ -205,13 +207,9 @@ def _numbers(text: str, word: str, keys: tuple[str, str]) -> tuple[float, float]
     ModelError
         The prior is another distribution, or its parameters are not numbers.
     """
-    tree = parse(text).tree
-    if call_name(tree) == word and isinstance(tree, ast.Call):
-        arguments = bound_arguments(tree, word)
-        try:
-            return (float(ast.literal_eval(arguments[keys[0]])), float(ast.literal_eval(arguments[keys[1]])))
-        except (KeyError, ValueError, TypeError):
-            pass
+    called, given = read_prior(text)
+    if called == word and has_numbers(given) and given.keys() >= set(keys):
+        return float(given[keys[0]]), float(given[keys[1]])
     raise ModelError(
         f"EM needs a prior {word}({', '.join(keys)}) with numbers here, not {text}; use nuts", code="bad-prior"
     )

@@ -12,7 +12,9 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.families.bayes_net.local_distributions import Local, constant, local
+from bayeslab.families.bayes_net.local_distributions.contract import Local
+from bayeslab.families.bayes_net.local_distributions.reading import local
+from bayeslab.families.bayes_net.local_distributions.scalars import constant
 from bayeslab.families.bayes_net.normal_nodes import Linear, linears, values_of
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown
 from bayeslab.language.algebra import Term

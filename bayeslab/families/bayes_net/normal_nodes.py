@@ -23,7 +23,7 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.families.bayes_net.local_distributions import Place
+from bayeslab.families.bayes_net.local_distributions.place import Place
 from bayeslab.latents.networks.mixed_network import LinearGaussian
 
 if TYPE_CHECKING:

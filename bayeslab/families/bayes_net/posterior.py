@@ -14,7 +14,7 @@ from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.errors import DataError, OptionError, listed
 from bayeslab.families.bayes_net import unknown_structure
-from bayeslab.families.bayes_net.local_distributions import Rows
+from bayeslab.families.bayes_net.local_distributions.contract import Rows
 from bayeslab.families.bayes_net.net import Net, Resolved, parameter_values, resolved
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown
@@ -45,6 +45,7 @@ class BayesNetPosterior(Posterior):
     """Posterior of a Bayes net given its data."""
 
     on_arrays = True
+    view = "network"
 
     def may_be_relabelled(self) -> bool:
         """Whether the states of hidden variables may be exchangeable."""

@@ -258,7 +258,7 @@ def _columns(spec: BayesNet, data: Data) -> dict[str, Column]:
             data.look_at(name)
             data.column(name)
     if not spec.variables:
-        return offered
+        return {name: column.with_truth_words() for name, column in offered.items()}
     for name in spec.variables:
         if name not in offered:
             raise DataError(

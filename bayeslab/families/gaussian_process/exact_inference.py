@@ -13,7 +13,7 @@ from scipy.linalg import cho_solve
 
 from bayeslab.errors import ModelError
 from bayeslab.families.gaussian_process.model import Resolved
-from bayeslab.families.mixture.prior_numbers import numbers
+from bayeslab.language.numeric_priors import numbers
 from bayeslab.latents.gaussian_process.gaussian_process import GaussianProcess
 from bayeslab.posterior.answer import Plan
 

@@ -7,7 +7,6 @@ from every starting point on a subset of the rows, and only the best result is r
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,8 +17,7 @@ import numpy as np
 from bayeslab.distributions import SCALARS, log_density, log_size
 from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
-from bayeslab.language.expressions import parse
-from bayeslab.language.nodes import bound_arguments, call_name
+from bayeslab.language.numeric_priors import has_numbers, read_prior
 from bayeslab.latents.gaussian_process.gp_hyperparameters import Maximum, maximise
 from bayeslab.posterior.answer import PointEstimate
 
@@ -159,17 +157,11 @@ def _prior(resolved: Resolved, name: str) -> tuple[Density, float, float] | None
         return (lambda values: np.zeros(len(values))), resolved.fixed[name], 0.0
     bare, _, rest = name.partition("[")
     text = resolved.nodes["b[predictor]" if rest else bare]
-    tree = parse(text).tree
-    word = call_name(tree)
-    if not isinstance(tree, ast.Call) or word is None or word not in SCALARS:
+    word, given = read_prior(text)
+    if word is None or word not in SCALARS or not has_numbers(given, lists=True):
         return None
-    arguments: dict[str, float] = {}
-    for key, node in bound_arguments(tree, word).items():
-        try:
-            value = ast.literal_eval(node)
-            arguments[key] = float(value[int(rest.rstrip("]"))] if isinstance(value, list) else value)
-        except (ValueError, TypeError, SyntaxError, IndexError):
-            return None
+    at = int(rest.rstrip("]")) if rest else 0
+    arguments = {key: float(value[at] if isinstance(value, list) else value) for key, value in given.items()}
     density, low, high, proper = log_density(word, arguments)
     if np.isfinite(high) or low not in (0.0, -np.inf):
         return None  # a bounded parameter: the graph's transform keeps it inside

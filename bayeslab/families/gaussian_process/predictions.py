@@ -36,8 +36,10 @@ JOINT = 1_000
 # Budget of multiplications for predictions; beyond, fewer draws of the hyperparameters are used, several times each.
 _BUDGET = 1e12
 _FEWEST = 100
-# Draws at which Laplace's approximation is checked, and the tolerated distance of mean and mode, in sds.
-_FEW_LOOKED_AT, _SKEW = 5, 0.25
+# Draws at which Laplace's approximation is checked, and the largest number of rows for checking it by sampling.
+_FEW_LOOKED_AT, _SAMPLED_ROWS = 3, 200
+# Tolerated errors of Laplace's approximation: of means in standard deviations, and of standard deviations by a factor.
+_OFF, _FACTOR = 0.25, 1.15
 
 
 def values_at(resolved: Resolved, draws: Draws, i: int) -> dict[str, np.ndarray]:
@@ -333,24 +335,40 @@ def findings(resolved: Resolved, draws: Draws) -> tuple[Remark, ...]:
     if resolved.spec.approximation in (None, "sparse", "fitc"):
         out += _repairs(resolved, draws)
     if resolved.spec.approximation == "laplace":
-        out += _skew(resolved, draws)
+        out += _rough(resolved, draws)
     return tuple(out)
 
 
-def _skew(resolved: Resolved, draws: Draws) -> list[Remark]:
-    """Report a posterior of the function too skew for Laplace's approximation."""
+def _rough(resolved: Resolved, draws: Draws) -> list[Remark]:
+    """Report a posterior of the function that Laplace's approximation does not fit."""
     n_draws = _count(resolved, draws)
     some = np.unique(np.linspace(0, n_draws - 1, min(n_draws, _FEW_LOOKED_AT)).astype(int))
-    processes: Any = (function_at(resolved, values_at(resolved, draws, int(i))) for i in some)
-    most = np.mean([np.abs(process.mean_from_mode) for process in processes], axis=0)
-    row = int(np.argmax(most))
-    if not most[row] > _SKEW:
+    processes: Any = [function_at(resolved, values_at(resolved, draws, int(i))) for i in some]
+    if resolved.n > _SAMPLED_ROWS:
+        most = np.mean([np.abs(process.mean_from_mode) for process in processes], axis=0)
+        row = int(np.argmax(most))
+        off, text = float(most[row]), f"its mean about {most[row]:.1f} of its standard deviation from the mode"
+        worst = off / _OFF
+    else:
+        errors = [process.errors(np.random.default_rng(k)) for k, process in enumerate(processes)]
+        means = np.mean([np.abs(e.mean) for e in errors], axis=0)
+        responses = np.mean([np.abs(e.response) for e in errors], axis=0)
+        factors = np.mean([e.log_sd for e in errors], axis=0)
+        shares = np.stack([means / _OFF, responses / _OFF, np.abs(factors) / np.log(_FACTOR)])
+        kind, row = divmod(int(np.argmax(shares)), shares.shape[1])
+        worst, off = float(shares[kind, row]), float((means, responses, np.exp(factors))[kind][row])
+        text = (
+            f"by sampling, the mean of the function is off by {off:.2f} of its standard deviation",
+            f"by sampling, the expected outcome is off by {off:.2f} standard deviations",
+            f"by sampling, the standard deviation of the function is {off:.2f} times the right one",
+        )[kind]
+    if not worst > 1.0:
         return []
     text = (
-        f"Laplace's approximation is rough: the posterior of the function is skew, its mean about {most[row]:.1f} of"
-        f" its standard deviation from the mode (row {row + 1}); predictions and intervals are off accordingly"
+        f"Laplace's approximation is rough: the posterior of the function is not near normal, {text} (row {row + 1});"
+        " predictions and intervals are off accordingly"
     )
-    return [("approximation", "function", float(most[row]), text, "leave approximation out and take method nuts")]
+    return [("approximation", "function", off, text, "leave approximation out and take method nuts")]
 
 
 def _repairs(resolved: Resolved, draws: Draws) -> list[Remark]:

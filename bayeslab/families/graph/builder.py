@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import BayeslabError, DataError, ModelError, listed
-from bayeslab.families.graph.distribution_reader import DistributionReader
+from bayeslab.errors import DataError, ModelError, listed
 from bayeslab.families.graph.gaps import below, is_vector
 from bayeslab.families.graph.hidden_paths import hidden_path
-from bayeslab.families.graph.observations import observations, probable, written_apart
 from bayeslab.families.graph.ordered_nodes import correlations, ordered
-from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
+from bayeslab.families.graph.recursion import deterministic_recursion, random_recursion, rows_together
 from bayeslab.families.graph.scope import Purpose
 from bayeslab.families.graph.states import cells_of, check_state_node, series_of
+from bayeslab.families.graph.walk import Walk, node_errors
 from bayeslab.language.algebra import Term
 from bayeslab.language.nodes import (
     Node,
-    bound_arguments,
     byproducts,
-    together,
-    units,
 )
 from bayeslab.language.spec import Model
 
@@ -41,10 +35,10 @@ if TYPE_CHECKING:
     from bayeslab.families.graph.state_sums import StateNode, StateSum
 
 
-__all__ = ["Builder", "node_errors"]
+__all__ = ["Builder"]
 
 
-class Builder(DistributionReader):
+class Builder(Walk):
     """Builds one PyMC model.
 
     Parameters
@@ -79,27 +73,51 @@ class Builder(DistributionReader):
         return [*self.states, *self.functions]
 
     def build(self) -> pymc.Model:
+        """The PyMC model."""
         with self.model:
-            groups = together(self.nodes) if self.purpose == "simulate" else []
-            complete = {name for name in self.data_nodes if self.complete(name)}
-            for unit in units(self.nodes, complete, groups):
-                node = unit[0]
-                with node_errors(node):
-                    if len(unit) > 1:
-                        self._row_by_row(unit)
-                        continue
-                    self.lengths(node.dims)
-                    if node.kind == "random":
-                        self._random(node)
-                    elif node.kind == "potential":
-                        self._potential(node)
-                    else:
-                        self._deterministic(node)
+            self.walk()
             if self.own_sums:
                 self._sum_out()
             if self.integrals:
                 self._integrate()
         return self.model
+
+    def computed(self, node: Node, value: Any, dims: tuple[str, ...]) -> None:
+        if node.parents & self.summed:
+            self.summed.add(node.name)
+        else:
+            self.pm.Deterministic(node.name, value, dims=dims or None)
+
+    def potential(self, node: Node, value: Any) -> None:
+        if self._meets_latents(value):
+            self.densities.append(self._density(node.name, value, (), observed=False))
+            return
+        self.pm.Potential(node.name, value)
+
+    def ordered(self, node: Node, word: str, tree: ast.Call, observed: Any) -> None:
+        made = ordered(self, node, word, tree, observed)
+        if made is not None:
+            drawn, extra = made
+            self.register(node, drawn, node.dims, None, **extra)
+
+    def correlations(self, node: Node, word: str, tree: ast.Call) -> None:
+        correlations(self, node, word, tree)
+
+    def latent(self, node: Node, observed: Any) -> None:
+        if node.hidden_path:
+            self._hidden_path(node, observed)
+        elif node.process:
+            self._process(node, observed)
+        elif node.states:
+            self._states_of(node, observed)
+        else:
+            self._discrete(node)
+
+    def recursion(self, node: Node) -> Term:
+        return deterministic_recursion(self, node)
+
+    def random_recursion(self, node: Node) -> Term:
+        return random_recursion(self, node)
 
     def _sum_out(self) -> None:
         from bayeslab.families.graph.path_sums import summed_out as sums
@@ -158,7 +176,7 @@ class Builder(DistributionReader):
         symbols = {latent.symbol for latent in self.latents.values()}
         return bool(symbols) and not symbols.isdisjoint(ancestors([variable]))
 
-    def _row_by_row(self, group: list[Node]) -> None:
+    def row_by_row(self, group: list[Node]) -> None:
         """Mutually recursive nodes: drawn or, if all are deterministic, computed."""
         for node in group:
             self.lengths(node.dims)
@@ -170,130 +188,7 @@ class Builder(DistributionReader):
                 self.pm.Deterministic(name, value, dims=self.nodes[name].dims)
             self.terms[name] = Term(value, self.nodes[name].dims)
 
-    def _potential(self, node: Node) -> None:
-        if self.purpose == "simulate":
-            raise ModelError(
-                "a Potential is a density without a way to draw from it, so that the prior cannot be simulated; write"
-                " it as distributions, or leave it out of the model that is simulated",
-                path=node.path,
-                code="unsupported",
-            )
-        assert isinstance(node.expression.tree, ast.Call)
-        (value,) = bound_arguments(node.expression.tree, "Potential").values()
-        term = self._defined(self.evaluator.eval(value))
-        symbolic = self.evaluator.symbolic(term)
-        if self._meets_latents(symbolic):
-            self.densities.append(self._density(node.name, symbolic, (), observed=False))
-            return
-        self.pm.Potential(node.name, symbolic)
-
-    def _defined(self, term: Term) -> Term:
-        """The rows of a term that are defined in spite of ``lag``."""
-        value = term.value
-        for dim, rows in term.undefined.items():
-            value = value[(slice(None),) * term.dims.index(dim) + (slice(rows, None),)]
-        return replace(term, value=value, undefined={}, column=None) if term.undefined else term
-
-    def _deterministic(self, node: Node) -> None:
-        if node.recursive:
-            term = deterministic_recursion(self, node)
-        else:
-            term = self.evaluator.term(node.expression)
-        if term.value is None:
-            # A factor under another name.
-            self.terms[node.name] = replace(term, column=None)
-            return
-        named = set(term.dims) - {None}
-        if None in term.dims and len(term.dims) == len(node.dims) and named <= set(node.dims):
-            # A list of vectors or lists: its axes are the remaining dimensions of the node, in order.
-            lacking = iter(dim for dim in node.dims if dim not in named)
-            term = replace(term, dims=tuple(dim or next(lacking) for dim in term.dims))
-            self._fits(replace(node, dims=tuple(str(dim) for dim in term.dims)), term)
-        (value,), _, symbolic = self.evaluator.align([term], onto=node.dims)
-        shape = self.lengths(node.dims)
-        if not symbolic:
-            value = np.array(np.broadcast_to(value, shape))
-            if value.dtype.kind == "f" and not np.all(np.isfinite(value)) and not term.undefined:
-                raise DataError(
-                    f"'{node.name}' is not a finite number for these data", path=node.path, code="not-finite"
-                )
-            self.terms[node.name] = Term(
-                value if node.dims else value[()], node.dims, undefined=term.undefined, column=node.name
-            )
-            if node.dims and not term.undefined:
-                self.symbols[node.name] = self._given(node.name, value, node.dims)
-                self.terms[node.name] = Term(value, node.dims, column=node.name)
-            return
-        value = broadcast(value, shape) if node.dims else value
-        if node.parents & self.summed:
-            self.summed.add(node.name)
-        else:
-            self.pm.Deterministic(node.name, value, dims=node.dims or None)
-        self.terms[node.name] = Term(value, node.dims, undefined=term.undefined)
-
-    def _fits(self, node: Node, term: Term) -> None:
-        shape = np.shape(term.value) if not term.random else term.value.type.shape
-        wanted = self.lengths(node.dims)
-        if tuple(shape) != wanted:
-            raise ModelError(
-                f"{' × '.join(map(str, shape))} values for {node.key} of size {' × '.join(map(str, wanted))}",
-                code="wrong-shape",
-            )
-
-    def _random(self, node: Node) -> None:
-        observed = observations(self, node) if node.name in self.observed else None
-        if observed is None and node.atoms and self.purpose == "fit":
-            raise ModelError(
-                f"'{node.name}' has no data, and {probable(node)}, which its density leaves out: {written_apart(node)}",
-                path=node.path,
-                code="discrete",
-            )
-        if node.hidden_path:
-            self._hidden_path(node, observed)
-            return
-        if node.process:
-            self._process(node, observed)
-            return
-        if node.states:
-            self._states_of(node, observed)
-            return
-        if self.own_sums and node.name in self.summed and observed is None:
-            self._latent(node)
-            return
-        if observed is None and node.recursive and self._needs_past(node):
-            self.terms[node.name] = random_recursion(self, node)
-            return
-        word = str(node.distribution)
-        tree = node.expression.tree
-        assert isinstance(tree, ast.Call)
-        if word in ("LKJCholeskyCov", "LKJCorr"):
-            correlations(self, node, word, tree)
-            return
-        if word in ("Ordered", "PositiveOrdered"):
-            made = ordered(self, node, word, tree, observed)
-            if made is not None:
-                drawn, extra = made
-                self.register(node, drawn, node.dims, None, **extra)
-            return
-        drawn, undefined = self._with_own_past(node, lambda: self.distribution(tree, node.dims))
-        rows = undefined.get(node.dims[-1], 0) if node.dims else 0
-        if set(undefined) - set(node.dims[-1:]):
-            raise ModelError(
-                f"lag() along {listed(undefined)}, which is not the last dimension of '{node.key}'",
-                code="bad-dimensions",
-            )
-        if rows and observed is None and node.name not in self.columns:
-            raise ModelError(
-                f"the first {rows} rows of '{node.name}' have no distribution, because lag() looks back past them:"
-                f" give lag(..., start=...)",
-                code="bad-start",
-            )
-        if not rows:
-            self.register(node, drawn, node.dims, observed)
-            return
-        self._conditioned(node, tree, observed, rows)
-
-    def _latent(self, node: Node) -> None:
+    def _discrete(self, node: Node) -> None:
         """A discrete node without data: a symbol for its values, and their log probabilities."""
         import pytensor.tensor as pt
 
@@ -440,46 +335,6 @@ class Builder(DistributionReader):
         """The path for use in expressions: numbers from 0, with levels if the states have names."""
         return Term(value, dims, codes=None if path.state is None else value, factor=path.state)
 
-    def _with_own_past(
-        self, node: Node, build: Callable[[], Any], history: Term | None = None
-    ) -> tuple[Any, dict[str, int]]:
-        """Build with the node's name bound to its data (or ``history``), and record undefined rows."""
-        self.undefined = {}
-        if node.recursive and history is None:
-            history = self.data_of(node.name, missing=True)
-            if history.value is None:
-                raise DataError(
-                    f"'{node.name}' looks back at itself and holds levels: give whole numbers from 0, and the dimension"
-                    " of its probabilities a length or names",
-                    path=node.path,
-                    code="not-numbers",
-                )
-            gone = np.isnan(np.asarray(history.value, dtype=float))
-            if np.any(gone):
-                raise DataError(
-                    f"'{node.name}' looks back at itself and has {int(gone.sum())} missing cells; a series with gaps"
-                    f" needs a latent node: h[...]: ... previous(h, 1, start=...), and '{node.name}' around h",
-                    code="missing",
-                )
-            history = replace(history, column=None)
-        if node.recursive and history is not None:
-            past = history
-            self.evaluator.special = {"previous": lambda call: self._lag_of(past, call)}
-            self.terms[node.name] = past
-        try:
-            return build(), dict(self.undefined)
-        finally:
-            self.evaluator.special = {}
-            self.terms.pop(node.name, None)
-
-    def _lag_of(self, history: Term, call: ast.Call) -> Term:
-        (start,) = (self.evaluator.eval(k.value) for k in call.keywords if k.arg == "start")
-        return self.evaluator.lagged(history, call.args[1].value, start)  # type: ignore[attr-defined]
-
-    def _needs_past(self, node: Node) -> bool:
-        """Whether the node must be generated step by step because its past is not data."""
-        return self.purpose == "simulate" or node.name not in self.columns
-
     def register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any, **extra: Any) -> None:
         """Register a random variable in the graph, or store its density if hidden parts are summed out."""
         import pytensor.tensor as pt
@@ -589,39 +444,3 @@ class Builder(DistributionReader):
         values = observed.compressed().astype(np.float64)
         self.model.register_rv(present(drawn, observed), f"{node.name}_observed", observed=values)
         self.model.named_vars_to_dims[node.name] = dims
-
-    def _conditioned(self, node: Node, tree: ast.Call, observed: Any, rows: int) -> None:
-        """A node whose first rows are conditioned on: they have no density and are not predicted."""
-        dim = node.dims[-1]
-        late = f"{dim}_from_{rows}"
-        self.labels[late] = self.labels[dim][rows:]
-        self.model.add_coord(late, self.labels[late].tolist())
-        dims = (*node.dims[:-1], late)
-        self.late = (dim, late, rows)
-        try:
-            drawn, _ = self._with_own_past(node, lambda: self.distribution(tree, dims))
-        finally:
-            self.late = None
-        self.register(node, drawn, dims, observed[..., rows:] if observed is not None else None)
-        given = self.data_of(node.name, missing=True).value
-        if given is not None and not np.any(np.isnan(given[..., :rows])):
-            import pytensor.tensor as pt
-
-            late_rows = self.terms[node.name].value
-            whole = pt.concatenate([given[..., :rows].astype(late_rows.dtype), late_rows], axis=-1)
-            self.terms[node.name] = Term(whole, node.dims)
-
-
-@contextmanager
-def node_errors(node: Node) -> Iterator[None]:
-    """Context in which errors, PyMC's too, point to the node being built."""
-    try:
-        yield
-    except BayeslabError as error:
-        if error.path or isinstance(error, DataError):
-            raise
-        raise type(error)(error.message, path=node.path, offset=error.offset, code=error.code) from error.__cause__
-    except (ValueError, TypeError, NotImplementedError, IndexError, AssertionError, KeyError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        message = lines[0] if lines else type(error).__name__
-        raise ModelError(f"PyMC cannot build '{node.name}': {message}", path=node.path, code="failed") from error

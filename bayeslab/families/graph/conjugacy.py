@@ -23,7 +23,9 @@ from bayeslab.errors import BayeslabError, ModelError, listed
 from bayeslab.exact.conjugate import BetaBinomial, DirichletMultinomial, GammaPoisson
 from bayeslab.exact.gaussian import empirical_bayes
 from bayeslab.families.graph.discrete_only import DiscretePiece
-from bayeslab.families.graph.gaussian import GaussianPiece, _ancestors, _factors, gaussian_piece
+from bayeslab.families.graph.gaussian import GaussianPiece, gaussian_piece
+from bayeslab.families.graph.linear_forms import factors_of
+from bayeslab.families.graph.normal_nodes import ancestors
 from bayeslab.language.algebra import Term
 from bayeslab.language.nodes import Node, bound_arguments, look_back_at_each_other, sorted_nodes
 from bayeslab.posterior.answer import Answer, Plan
@@ -91,7 +93,7 @@ def _check_computed(nodes: Mapping[str, Node], data: Data) -> None:
     ones = {node.name: Term(np.ones([lengths.get(dim, 1) for dim in node.dims]), node.dims) for node in random}
     environment = Environment(nodes, data, ones)
     for node in nodes.values():
-        if node.kind == "deterministic" and _ancestors(node.name, nodes, columns):
+        if node.kind == "deterministic" and ancestors(node.name, nodes, columns):
             try:
                 with np.errstate(all="ignore"):
                     environment.lookup(node.name)
@@ -144,7 +146,7 @@ def _ancestors_of(node: Node, nodes: Mapping[str, Node], columns: set[str]) -> s
     out: set[str] = set()
     for parent in node.parents & nodes.keys():
         if parent not in columns:
-            out |= {parent} if nodes[parent].kind == "random" else _ancestors(parent, nodes, columns)
+            out |= {parent} if nodes[parent].kind == "random" else ancestors(parent, nodes, columns)
     return out - {node.name}
 
 
@@ -280,7 +282,7 @@ class _Pair:
     def _is_parameter(self, name: str) -> bool:
         if name == self.node.name:
             return True
-        return bool(_ancestors(name, self.nodes, self.data.names()))
+        return bool(ancestors(name, self.nodes, self.data.names()))
 
     def _given(self, node: Node, *words: str) -> list[ast.expr | None]:
         assert isinstance(node.expression.tree, ast.Call)
@@ -291,7 +293,7 @@ class _Pair:
 
     def _rate(self, tree: ast.expr, dims: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
         """A rate as an element of the parameter times data."""
-        parts = _factors(tree)
+        parts = factors_of(tree)
         carrying = [i for i, (part, up) in enumerate(parts) if up and self._selects(part)]
         if len(carrying) != 1:
             raise NotExact(f"'{ast.unparse(tree)}' is not '{self.node.name}' times data")
@@ -438,7 +440,7 @@ class _Answer:
             for node in self.nodes.values()
             if node.name not in columns
             and node.kind != "potential"
-            and (node.kind == "random" or _ancestors(node.name, self.nodes, columns))
+            and (node.kind == "random" or ancestors(node.name, self.nodes, columns))
         ]
 
     @property

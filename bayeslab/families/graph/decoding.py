@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import DataError, ModelError, OptionError, hint
+from bayeslab.data.sequences import row_name
+from bayeslab.errors import DataError, ModelError
 from bayeslab.families.graph.path_sums import PathSum, Sums
-from bayeslab.posterior.averaging import AVERAGED, averaging
-from bayeslab.posterior.relabelling import evenly
+from bayeslab.posterior.averaging import AVERAGED
+from bayeslab.posterior.decoding import Decoded, Table, check_method, condition, description, of_sequence
+from bayeslab.posterior.draws import evenly
 from bayeslab.posterior.transforms import tables_at
 
 if TYPE_CHECKING:
     import pymc
 
-__all__ = ["METHODS", "decoded"]
-
-METHODS = ("viterbi", "posterior", "smooth", "filter", "predict")
+__all__ = ["decoded"]
 
 
 def decoded(
@@ -45,7 +45,7 @@ def decoded(
     draws
         Draws of the parameters, shape (draws, ...).
     method : str
-        One of `METHODS`.
+        One of :data:`bayeslab.posterior.decoding.METHODS`.
     best : int
         Number of most likely paths (viterbi).
     sequence : str, optional
@@ -57,12 +57,7 @@ def decoded(
     ------
     OptionError, DataError, ModelError
     """
-    if method not in METHODS:
-        raise OptionError(f"unknown method '{method}'{hint(method, METHODS)}", code="unknown-word")
-    if best < 1:
-        raise OptionError(f"best is {best}; at least 1 path", code="out-of-range")
-    if best > 1 and method != "viterbi":
-        raise OptionError("best counts paths: it goes with method viterbi", code="conflict")
+    check_method(method, best)
     if not sums.paths:
         tied = [latent.name for latent in sums.latents if latent.path is not None]
         raise ModelError(
@@ -75,37 +70,36 @@ def decoded(
     values = _parameters(model, draws)
     n = len(next(iter(values.values()))) if values else 1
     at = "the posterior mean" if n > 1 else "the fit"
-    chances = _averaged(model, sums, values, "smooth" if method in ("viterbi", "posterior") else method, most)
-    tables, heights = list[dict[str, np.ndarray]](), list[list[list[float]]]()
+    chances = _averaged(model, sums, values, condition(method), most)
+    tables, heights = list[Table](), list[np.ndarray]()
     middle = {name: value.mean(axis=0, keepdims=True) for name, value in values.items()}
     (flat,) = next(iter(tables_at(model, sums, middle)))
     for path, path_tables, average in zip(sums.paths, sums.parts(flat[None]), chances, strict=False):
         head, kept = _labels(path, data, sequence)
         if len(sums.paths) > 1:
             head = {"node": np.full(path.law.n_cells, path.latent.name)} | head
-        names = _names(path, data)
-        if method == "viterbi":
-            paths, height = path.law.best(*path.at(path_tables[0]), best)
-            tables += _paths(path, paths, height, average, head, kept, names)
-            heights.append(height.tolist())
+        cells = _cells(head, kept, path.law.sequence, average, _names(path, data))
+        if method != "viterbi":
+            tables.append(cells.states(method))
             continue
-        likeliest = average.argmax(axis=1)
-        table = head | {"state": names[likeliest], "probability": average.max(axis=1)}
-        if method != "posterior":
-            table |= {f"P(state={name})": average[:, k] for k, name in enumerate(names)}
-        tables.append({name: column[kept] for name, column in table.items()})
-    how = averaging(n, most) if n > 1 else f"at {at}"
-    if method == "viterbi":
-        total = sum(sum(height[0]) for height in heights)
-        about: dict[str, Any] = {
-            "method": "viterbi",
-            "log_probability": heights[0] if len(heights) == 1 else heights,
-            "about": f"viterbi: the most likely path{'s' if best > 1 else ''} at {at}, log probability with the data"
-            f" {total:.6g}; probability: of the state at its time, given all rows{f', {how}' if n > 1 else ''}",
-        }
-    else:
-        about = {"method": method, "about": f"{method}: probabilities {how}"}
-    return _joined(tables), about | {"draws": min(n, most)}
+        paths, height = path.law.law(*path.at(path_tables[0])).mode(best)
+        tables += cells.paths(paths, height)
+        heights.append(height)
+    return _joined(tables), description(method, n, most, at, heights)
+
+
+def _cells(
+    head: Mapping[str, np.ndarray], kept: np.ndarray, sequence: np.ndarray, chances: np.ndarray, names: np.ndarray
+) -> Decoded:
+    """The cells of a path whose states have these names."""
+    return Decoded(
+        head,
+        kept,
+        sequence,
+        chances,
+        lambda states: {"state": names[states]},
+        lambda chances: {f"P(state={name})": chances[:, k] for k, name in enumerate(names)},
+    )
 
 
 def _parameters(model: pymc.Model, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -136,7 +130,8 @@ def _averaged(
         parts = sums.parts(tables)
         for k, path in enumerate(sums.paths):
             for table in parts[k]:
-                total[k] += path.smoothed(table) if kind == "smooth" else path.law.filtered(*path.at(table), kind)
+                law = path.law.law(*path.at(table))
+                total[k] += path.smoothed(table) if kind == "smooth" else law.filter(kind)
     return [summed / len(some) for summed in total]
 
 
@@ -157,17 +152,8 @@ def _labels(path: PathSum, data: Data, sequence: str | None) -> tuple[dict[str, 
         if column is not None and data.has(column):
             term = data.term(column, missing=True)
             values = data.labels[str(term.factor)][term.codes] if term.value is None else term.value
-            outer = np.array([_word(value) for value in np.asarray(values).tolist()], dtype=object)
-    kept = np.flatnonzero(outer == sequence)
-    if not len(kept):
-        raise DataError(
-            f"there is no sequence '{sequence}'{hint(sequence, list(dict.fromkeys(outer)))}", code="unknown-level"
-        )
-    return head, kept
-
-
-def _word(value: Any) -> str:
-    return f"{value:.15g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+            outer = np.array([row_name(value) for value in np.asarray(values).tolist()], dtype=object)
+    return head, of_sequence(outer, sequence)
 
 
 def _names(path: PathSum, data: Data) -> np.ndarray:
@@ -176,31 +162,7 @@ def _names(path: PathSum, data: Data) -> np.ndarray:
     return np.asarray(data.labels[dim]) if dim is not None else np.arange(path.law.n_states)
 
 
-def _paths(
-    path: PathSum,
-    paths: np.ndarray,
-    heights: np.ndarray,
-    chances: np.ndarray,
-    head: Mapping[str, np.ndarray],
-    kept: np.ndarray,
-    names: np.ndarray,
-) -> list[dict[str, np.ndarray]]:
-    """The most likely paths as tables, best first; a sequence may have fewer possible ones."""
-    out = []
-    for k, states in enumerate(paths):
-        there = kept[states[kept] >= 0]
-        table = {name: column[there] for name, column in head.items()}
-        table |= {"state": names[states[there]], "probability": chances[there, states[there]]}
-        if len(paths) > 1:
-            table |= {
-                "path": np.full(len(there), k + 1),
-                "log_probability": heights[k][path.law.sequence[there]],
-            }
-        out.append(table)
-    return out
-
-
-def _joined(tables: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def _joined(tables: list[Table]) -> Table:
     """Concatenate tables; columns that one lacks have empty cells."""
     columns = list(dict.fromkeys(name for table in tables for name in table))
     if all(list(table) == columns for table in tables):

@@ -71,6 +71,10 @@ class DistributionReader(ParameterReader):
                 f"{word}() needs init_dist, the distribution of the first value, such as Normal(0, 1)",
                 code="wrong-arguments",
             )
+        return self.variable(word, parameters, dims)
+
+    def variable(self, word: str, parameters: dict[str, Any], dims: tuple[str, ...]) -> Any:
+        """A random variable of a distribution with the given parameters."""
         if word in ("Categorical", "OrderedLogistic", "OrderedProbit"):
             return self._categories(word, parameters, self.lengths(dims))
         if word == "HyperGeometric":
@@ -115,10 +119,14 @@ class DistributionReader(ParameterReader):
                 for n, v in bound_arguments(value, inner).items()
             }
             expanded = {n: p[..., None] if getattr(p, "ndim", 0) else p for n, p in parameters.items()}
-            return pymc_class(inner).dist(**expanded, shape=(*self.lengths(batch), order))
+            return self.make(inner, expanded, (*self.lengths(batch), order))
         if word == "RandomWalk" and name == "innovation_dist":
             return self.distribution(value, batch)
         return self.distribution(value, batch)
+
+    def make(self, word: str, parameters: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+        """A variable of single numbers with parameters as they are."""
+        return pymc_class(word).dist(**parameters, shape=shape)
 
     def _bounds(self, tree: ast.Call, word: str, dims: tuple[str, ...]) -> dict[str, Any]:
         given = bound_arguments(tree, word)
@@ -173,7 +181,11 @@ class DistributionReader(ParameterReader):
                     code="bad-dimensions",
                 )
             comps = self.distribution(parts, (*batch, component, *dims[len(dims) - support :]))
-        return self.pm.Mixture.dist(w=w, comp_dists=comps, shape=self.lengths(dims))
+        return self.mixture(w, comps, dims)
+
+    def mixture(self, weights: Any, components: Any, dims: tuple[str, ...]) -> Any:
+        """A mixture of one distribution along the components, or of a list of distributions."""
+        return self.pm.Mixture.dist(w=weights, comp_dists=components, shape=self.lengths(dims))
 
 
 def _support(tree: ast.expr) -> int:

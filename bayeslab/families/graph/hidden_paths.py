@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.bound import Data
+from bayeslab.data.sequences import parent_rows, sequence_starts
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.families.graph.markov_law import MarkovLaw
 from bayeslab.families.graph.path_laws import HiddenPath, PathLaw
@@ -175,15 +176,9 @@ def sequence_changes(data: Data, column: str, dim: str) -> np.ndarray:
     gone = values < 0 if term.codes is not None else np.isnan(values.astype(float))
     if gone.any():
         raise DataError(f"column '{column}', row {int(np.argmax(gone)) + 1}: the cell is missing", code="missing")
-    out = np.append(True, values[1:] != values[:-1])
-    again = values[out]
-    first = np.unique(again, return_index=True)[1]
-    if len(first) < len(again):
-        row = int(np.flatnonzero(out)[np.setdiff1d(np.arange(len(again)), first)[0]])
-        raise DataError(
-            f"column '{column}': the sequence of row {row + 1} begins again there; sort the rows by {column}",
-            code="not-in-order",
-        )
+    names = values if term.codes is None else np.asarray(data.labels[str(term.factor)])[values]
+    out = np.zeros(len(values), bool)
+    out[sequence_starts(column, names)] = True
     return out
 
 
@@ -291,29 +286,12 @@ def _parents(scope: Scope, column: str, dim: str) -> np.ndarray:
     cells = scope.data.column(column)
     if cells.values.shape != (len(scope.labels[dim]),):
         _column(scope.data, column, "parent", dim)
-    place = {_word(label): row for row, label in enumerate(scope.labels[dim].tolist())}
-    out = np.full(len(scope.labels[dim]), -1, np.int64)
-    for row, (value, gone) in enumerate(zip(cells.values.tolist(), cells.absent().tolist(), strict=True)):
-        if gone:
-            continue
-        name = _word(value)
-        if name not in place:
-            near = hint(name, list(place)[:1000])
-            raise DataError(
-                f"column '{column}', row {row + 1}: the parent '{name}' is none of the rows of '{dim}'{near}",
-                code="unknown-level",
-            )
-        out[row] = place[name]
+    out = parent_rows(column, cells, scope.labels[dim], dim)
     try:
         hidden_tree.parents_first(out)
     except DataError as error:
         raise DataError(f"column '{column}', {error.message}", code=error.code) from None
     return out
-
-
-def _word(value: Any) -> str:
-    """A label as text: 3 and 3.0 are equal."""
-    return f"{value:.15g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 def _segments(

@@ -8,25 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions import multivariate
 from pymc.logprob.abstract import _logprob
-from scipy.special import betaln
 
-__all__ = ["cholesky_covariance", "correction", "log_constant"]
+from bayeslab.distributions.toolbox.correlations import log_constant
 
-
-def log_constant(eta: float, n: int) -> float:
-    """log c of the density c det(R)^(eta - 1) of n x n correlation matrices R.
-
-    It is a product over the partial correlations of a C-vine, each a Beta on (-1, 1): Lewandowski, Kurowicka and Joe
-    (2009), J. Multivariate Analysis 100, section 2.4.
-    """
-    before = np.tril_indices(n, -1)[1]
-    alpha = eta + (n - 2 - before) / 2.0
-    return -float(np.sum(betaln(alpha, alpha) + (2.0 * alpha - 1.0) * np.log(2.0)))
+__all__ = ["cholesky_covariance", "correction"]
 
 
 def correction(eta: float, n: int) -> float:

@@ -11,25 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.families.graph.path_laws import PathLaw, Smoothed
-from bayeslab.latents.chains import decoding
+from bayeslab.families.graph.path_laws import PathLaw
+from bayeslab.latents.chains import state_chain
 from bayeslab.latents.chains.forward_backward import (
     GAUSSIAN_KERNEL,
     KERNEL,
     SPARSE_KERNEL,
     Edges,
     HiddenChain,
-    filter_states,
-    predicted_states,
     simulate_states,
-    smooth,
 )
+from bayeslab.latents.chains.state_chain import ChainStates
+from bayeslab.latents.latent import Law
 
 __all__ = ["MarkovLaw"]
 
 
 @dataclass(frozen=True, eq=False)
-class MarkovLaw(PathLaw):
+class MarkovLaw(PathLaw, ChainStates):
     """The law of concatenated Markov chains.
 
     The flat log probabilities are those of the first states (n_starts, states) and of transitions (n_steps, ...): for
@@ -60,13 +59,13 @@ class MarkovLaw(PathLaw):
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
     @cached_property
-    def _last(self) -> np.ndarray:
+    def last(self) -> np.ndarray:
         """The last state of each state of the computed chain."""
         states = np.arange(self.n_states)
         return states if self.order == 1 else np.concatenate([states, np.tile(states, self.n_states)])
 
     @cached_property
-    def _edges(self) -> Edges | None:
+    def edges(self) -> Edges | None:
         """Transitions from a first state, or a pair, to the pairs that can follow."""
         if self.order == 1:
             return None
@@ -81,15 +80,15 @@ class MarkovLaw(PathLaw):
 
         from bayeslab.evidence import log_evidence
 
-        sizes = np.array([len(self._last), self.n_starts, self.n_steps])
-        if self._edges is None:
+        sizes = np.array([len(self.last), self.n_starts, self.n_steps])
+        if self.edges is None:
             flat = pt.concatenate([logs, log_emission.ravel()])
             return log_evidence(KERNEL, flat, self.offsets, sizes)
         k, first = self.n_states, self.n_starts * self.n_states
         nowhere = pt.as_tensor_variable(np.full((self.n_starts, k * k), -np.inf))
         start = pt.concatenate([logs[:first].reshape((self.n_starts, k)), nowhere], axis=1)
-        flat = pt.concatenate([start.ravel(), logs[first:], log_emission[:, self._last].ravel()])
-        return log_evidence(SPARSE_KERNEL, flat, self.offsets, sizes, self._edges.starts, self._edges.targets)
+        flat = pt.concatenate([start.ravel(), logs[first:], log_emission[:, self.last].ravel()])
+        return log_evidence(SPARSE_KERNEL, flat, self.offsets, sizes, self.edges.starts, self.edges.targets)
 
     def normal_evidence(self, logs: Any, mean: Any, deviation: Any, rows: np.ndarray) -> Any | None:
         import pytensor.tensor as pt
@@ -130,39 +129,17 @@ class MarkovLaw(PathLaw):
         if self.order == 2:
             start = np.concatenate([start, np.full((self.n_starts, k * k), -np.inf)], axis=1)
         return HiddenChain(
-            start[0] if self.n_starts == 1 else start, rest[0] if self.n_steps == 1 else rest, self._edges
+            start[0] if self.n_starts == 1 else start, rest[0] if self.n_steps == 1 else rest, self.edges
         )
 
-    def _fold(self, posterior: np.ndarray) -> np.ndarray:
+    def fold(self, posterior: np.ndarray) -> np.ndarray:
         if self.order == 1:
             return posterior
         k = self.n_states
         return np.asarray(posterior[:, :k] + posterior[:, k:].reshape(-1, k, k).sum(axis=1))
 
-    def smooth(self, logs: np.ndarray, log_emission: np.ndarray) -> Smoothed:
-        smoothed = smooth(self._chain(logs), log_emission[:, self._last], self.offsets)
-        return Smoothed(
-            float(smoothed.log_evidence.sum()), self._fold(smoothed.posterior), int(smoothed.impossible.max(initial=-1))
-        )
-
-    def filtered(self, logs: np.ndarray, log_emission: np.ndarray, kind: str) -> np.ndarray:
-        chain = self._chain(logs)
-        out = np.exp(filter_states(chain, log_emission[:, self._last], self.offsets).log_filtered)
-        return self._fold(predicted_states(chain, out, self.offsets) if kind == "predict" else out)
-
-    def best(self, logs: np.ndarray, log_emission: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-        chain, rows = self._chain(logs), log_emission[:, self._last]
-        if n == 1:
-            one = decoding.viterbi(chain, rows, self.offsets)
-            paths, heights = one.states[None], one.log_probability[None]
-        else:
-            several = decoding.k_best(chain, rows, n, self.offsets)
-            paths, heights = several.states, several.log_probability
-        return np.where(paths >= 0, self._last[paths], -1), heights
-
-    def sample(self, logs: np.ndarray, log_emission: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        path = decoding.sample_paths(self._chain(logs), log_emission[:, self._last], 1, rng, self.offsets)[0]
-        return np.asarray(self._last[path])
+    def law(self, logs: np.ndarray, log_emission: np.ndarray) -> Law:
+        return state_chain.MarkovLaw(self, self._chain(logs), log_emission[:, self.last], self.offsets)
 
     def simulate(self, logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return np.asarray(self._last[simulate_states(self._chain(logs), self.offsets, rng)])
+        return np.asarray(self.last[simulate_states(self._chain(logs), self.offsets, rng)])

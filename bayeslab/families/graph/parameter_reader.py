@@ -32,11 +32,7 @@ class ParameterReader(Scope):
         if not term.dims:
             return 1
         known = self.evaluator.length(term.dims[-1])
-        return (
-            known
-            if known is not None
-            else int(np.shape(term.value)[-1] if not term.random else term.value.type.shape[-1])
-        )
+        return known if known is not None else int(self.evaluator.shape(term)[-1] or 0)
 
     def fixed(self, value: ast.expr, core: int, name: str) -> np.ndarray:
         """A parameter that must be a numeric array at construction of the distribution."""
@@ -81,11 +77,9 @@ class ParameterReader(Scope):
         if len(rest) < core:
             if core == 1 and (core_dims or apart) and not rest:
                 # A single number is repeated for every element of the vector, as in Dirichlet(1).
-                import pytensor.tensor as pt
-
                 base = self.parameter(term, batch, core_dims, 0, name)
                 size = 1 if apart else self.lengths(core_dims)[-1]
-                return pt.shape_padright(base) * np.ones(size) if term.dims else base * np.ones(size)
+                return base[..., None] * np.ones(size) if term.dims else base * np.ones(size)
             raise ModelError(
                 f"the parameter '{name}' needs {core} dimension{'s' if core > 1 else ''} of its own besides the"
                 f" node's ({', '.join(batch) or 'none'}); it has ({', '.join(str(d) for d in term.dims)})",

@@ -1,9 +1,9 @@
 """The protocol of hidden-path laws: the dependence between cells, and the computations on it.
 
 A law holds only the structure (starts of sequences, parents of rows). Its probabilities are one flat vector of
-logarithms, and the data enter as log p(data of a cell | state), an array (cells, states). Each law calls the recursions
-of :mod:`bayeslab.latents.chains`. It also gives the log probability of a path cell by cell, for variable elimination if
-cells occur together with other discrete nodes.
+logarithms, and the data enter as log p(data of a cell | state), an array (cells, states). Given both, the states have a
+law of :mod:`bayeslab.latents.chains`. A path also has a log probability cell by cell, for variable elimination if cells
+occur together with other discrete nodes.
 
 References
 ----------
@@ -18,27 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import OptionError
+from bayeslab.latents.latent import Law
 
-__all__ = ["HiddenPath", "PathLaw", "Smoothed"]
-
-
-@dataclass(frozen=True, eq=False)
-class Smoothed:
-    """Smoothed states: their posterior given all data.
-
-    Attributes
-    ----------
-    log_evidence : float
-        log p(data); -inf if the data are impossible.
-    posterior : ndarray (cells, states)
-    impossible : int
-        A cell that no state can explain, or -1.
-    """
-
-    log_evidence: float
-    posterior: np.ndarray
-    impossible: int
+__all__ = ["HiddenPath", "PathLaw"]
 
 
 class PathLaw(ABC):
@@ -70,15 +52,8 @@ class PathLaw(ABC):
         """Log probability (cells,) of each cell's state given those before it, as a PyTensor expression."""
 
     @abstractmethod
-    def smooth(self, logs: np.ndarray, log_emission: np.ndarray) -> Smoothed: ...
-
-    @abstractmethod
-    def best(self, logs: np.ndarray, log_emission: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """The n most likely paths (n, cells), -1 if there are fewer, and their log probabilities (n, sequences)."""
-
-    @abstractmethod
-    def sample(self, logs: np.ndarray, log_emission: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """States (cells,) drawn given all data."""
+    def law(self, logs: np.ndarray, log_emission: np.ndarray) -> Law:
+        """The states of the cells given all data."""
 
     @abstractmethod
     def simulate(self, logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -88,12 +63,6 @@ class PathLaw(ABC):
     @abstractmethod
     def sequence(self) -> np.ndarray:
         """Index of the sequence, or tree, of each cell."""
-
-    def filtered(self, logs: np.ndarray, log_emission: np.ndarray, kind: str) -> np.ndarray:
-        """P(state | data up to its cell), or with ``predict`` before its cell, (cells, states)."""
-        raise OptionError(
-            f"method {kind} is for Markov chains: use smooth, posterior or viterbi", code="not-applicable"
-        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,7 +106,7 @@ class PathSum:
     def drawn(self, tables: np.ndarray, rng: np.random.Generator, n: int | None = None) -> dict[str, np.ndarray]:
         """Paths drawn given the data at each of some flat vectors (draws, length), or ``n`` at the only one."""
         filled = [self.at(table) for table in tables] if n is None else [self.at(tables[0])] * n
-        states = np.stack([self.law.sample(*each, rng) for each in filled])
+        states = np.stack([self.law.law(*each).sample(rng) for each in filled])
         return {self.latent.name: states.reshape(len(states), *self.latent.shape)}
 
     def smoothed(self, table: np.ndarray) -> np.ndarray:
@@ -117,14 +117,15 @@ class PathSum:
         EvidenceError
             The data are impossible.
         """
-        smoothing = self.law.smooth(*self.at(table))
-        if smoothing.impossible >= 0:
+        law = self.law.law(*self.at(table))
+        expected = law.expected()
+        if not np.isfinite(expected.log_evidence).all():
             raise EvidenceError(
-                f"'{self.latent.name}': cell {smoothing.impossible + 1} has probability zero in every state that can be"
-                " there: check P, initial and the densities for zeros",
+                f"'{self.latent.name}': cell {int(law.impossible().max()) + 1} has probability zero in every state that"
+                " can be there: check P, initial and the densities for zeros",
                 code="probability-zero",
             )
-        return smoothing.posterior
+        return expected.posterior
 
     def terms(self, tables: np.ndarray) -> dict[str, np.ndarray]:
         """Log likelihood (draws, elements) of each cell of the nodes with data, given all their other cells.
@@ -196,7 +197,7 @@ class Sums:
         total = np.zeros(len(tables))
         for part, part_tables in zip((*self.paths, self.rest), self.parts(tables), strict=False):
             if isinstance(part, PathSum):
-                total += [part.law.smooth(*part.at(table)).log_evidence for table in part_tables]
+                total += [float(part.law.law(*part.at(table)).expected().log_evidence.sum()) for table in part_tables]
             elif part is not None:
                 total += part.log_evidence(part_tables)
         return total

@@ -14,19 +14,20 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.digits import far, remedy
 from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
-from bayeslab.families import ATOM, DENSITY, PROBABILITY, UNREAD
 from bayeslab.families.graph import marginalized as with_extras
-from bayeslab.families.graph.builder import Builder, node_errors
+from bayeslab.families.graph.builder import Builder
 from bayeslab.families.graph.conjugacy import closed_form
 from bayeslab.families.graph.discrete_only import DiscretePiece, all_discrete
 from bayeslab.families.graph.domains import Domains
 from bayeslab.families.graph.gaps import nodes_with_gaps
 from bayeslab.families.graph.integrals import integrals_of
+from bayeslab.families.graph.lowering import lowered
 from bayeslab.families.graph.processes import check_inputs, unserved_lengthscales
 from bayeslab.families.graph.scope import lengths_of, twins_of
 from bayeslab.families.graph.spec import Graph
 from bayeslab.families.graph.spelling import check_spelling
 from bayeslab.families.graph.states import check_state_node
+from bayeslab.families.graph.walk import node_errors
 from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import Node, byproducts, nodes_of, sorted_nodes
@@ -34,6 +35,7 @@ from bayeslab.memory import require_memory
 from bayeslab.posterior.answer import Plan
 from bayeslab.posterior.averaging import AVERAGED
 from bayeslab.posterior.contract import DataFinding, Draws, Posterior, Purpose
+from bayeslab.posterior.event_kinds import ATOM, DENSITY, PROBABILITY, UNREAD
 
 if TYPE_CHECKING:
     import pymc
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from bayeslab.families.graph.joint_sums import JointSum
     from bayeslab.families.graph.path_sums import Sums
     from bayeslab.families.graph.state_sums import StateSum
+    from bayeslab.posterior.machine.model import MachineModel
 
 __all__ = ["GraphPosterior"]
 
@@ -255,6 +258,9 @@ class GraphPosterior(Posterior):
                     continue
             builder = Builder(self.model, self.data, purpose, targets)
             return builder, builder.build()
+
+    def machine_model(self) -> MachineModel:
+        return lowered(self.model, self.data)
 
     def bound_data(self) -> Data:
         """The data, after checks that need only numbers and data: domains of parameters, supports of values.

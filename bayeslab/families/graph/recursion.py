@@ -29,7 +29,7 @@ __all__ = ["broadcast", "deterministic_recursion", "random_recursion", "rows_tog
 _ROW = "row"  # among what a row needs: its number
 
 
-class _Split:
+class Split:
     """An expression split into what does and what does not depend on the past of ``names``.
 
     Attributes
@@ -141,7 +141,7 @@ def _initial(history: Any, order: int) -> dict[str, Any]:
 
 def _history(
     reader: DistributionReader,
-    splits: list[_Split],
+    splits: list[Split],
     name: str,
     order: int,
     batch: tuple[str, ...],
@@ -170,7 +170,7 @@ def _history(
 
 
 def _past(
-    split: _Split,
+    split: Split,
     back: str,
     value: Any,
     row: Any,
@@ -195,7 +195,7 @@ def _past(
     return pt.switch(pt.lt(row, split.backs[back][1]), start if np.ndim(row) == 0 else start[..., None], value)
 
 
-def _inputs(reader: DistributionReader, split: _Split, dim: str) -> dict[str, tuple[Any, tuple[str | None, ...]]]:
+def _inputs(reader: DistributionReader, split: Split, dim: str) -> dict[str, tuple[Any, tuple[str | None, ...]]]:
     """What a row needs of the parts, by key, with dims: values, and positions of factors that run along ``dim``."""
     out = {}
     for name, term in split.parts.items():
@@ -209,7 +209,7 @@ def _inputs(reader: DistributionReader, split: _Split, dim: str) -> dict[str, tu
     return out
 
 
-def _part(split: _Split, name: str, now: Mapping[str, Any], dim: str | None) -> Term:
+def _part(split: Split, name: str, now: Mapping[str, Any], dim: str | None) -> Term:
     """A part as the expression sees it: in one row (without ``dim``), or, with no ``dim``, in all."""
     term = split.parts[name]
     dims = tuple(d for d in term.dims if d != dim)
@@ -218,7 +218,7 @@ def _part(split: _Split, name: str, now: Mapping[str, Any], dim: str | None) -> 
     return Term(now.get(name), dims, codes=now.get(f"{name} codes"), factor=term.factor)
 
 
-def _moving(reader: DistributionReader, split: _Split, dim: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _moving(reader: DistributionReader, split: Split, dim: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parts that run along ``dim`` (that axis first), and parts that do not."""
     import pytensor.tensor as pt
 
@@ -236,7 +236,7 @@ def deterministic_recursion(reader: DistributionReader, node: Node) -> Term:
     import pytensor
     import pytensor.tensor as pt
 
-    split = _Split(node, reader.evaluator, frozenset([node.name]))
+    split = Split(node, reader.evaluator, frozenset([node.name]))
     if split.starts.keys() != split.backs.keys():
         raise ModelError(
             f"a deterministic node looks back with previous({node.name}, k, start=s), not lag()", code="bad-start"
@@ -284,7 +284,7 @@ def deterministic_recursion(reader: DistributionReader, node: Node) -> Term:
     return Term(out, node.dims)
 
 
-def _scalar_distribution(node: Node) -> str:
+def scalar_distribution(node: Node) -> str:
     word = str(node.distribution)
     if word not in DISTRIBUTIONS or DISTRIBUTIONS[word].support:
         raise ModelError(
@@ -295,7 +295,7 @@ def _scalar_distribution(node: Node) -> str:
 
 
 def _parameters(
-    reader: DistributionReader, split: _Split, word: str, lookup: Callable[[str], Term], onto: tuple[str, ...]
+    reader: DistributionReader, split: Split, word: str, lookup: Callable[[str], Term], onto: tuple[str, ...]
 ) -> dict[str, Any]:
     """A distribution's parameters from the rewritten call."""
     inner, entry = Evaluator(lookup, reader.labels), DISTRIBUTIONS[word]
@@ -314,14 +314,14 @@ def random_recursion(reader: DistributionReader, node: Node) -> Term:
     import pytensor
     import pytensor.tensor as pt
 
-    word = _scalar_distribution(node)
+    word = scalar_distribution(node)
     if node.discrete and reader.purpose == "fit":
         raise ModelError(
             f"'{node.name}' is discrete, has no data and looks back at itself; it cannot be summed out, because nodes"
             f" without data or with missing cells depend on it",
             code="discrete",
         )
-    split = _Split(node, reader.evaluator, frozenset([node.name]))
+    split = Split(node, reader.evaluator, frozenset([node.name]))
     dim, batch = node.dims[-1], node.dims[:-1]
     length, shape = len(reader.labels[dim]), reader.lengths(batch)
     order = split.order(node.name)
@@ -417,7 +417,7 @@ def random_recursion(reader: DistributionReader, node: Node) -> Term:
     return Term(rv, node.dims)
 
 
-def _fill_starts(reader: DistributionReader, split: _Split, node: Node) -> None:
+def _fill_starts(reader: DistributionReader, split: Split, node: Node) -> None:
     """A lag without start takes the first rows of the data, if there are any."""
     without = [lag for name, lag in split.backs.items() if name not in split.starts]
     for name, back in sorted(without, key=lambda lag: -lag[1]):
@@ -457,7 +457,7 @@ def rows_together(reader: DistributionReader, group: list[Node]) -> dict[str, An
         )
     ((dim,),) = dims
     length = len(reader.labels[dim])
-    splits = {node.name: _Split(node, reader.evaluator, names) for node in group}
+    splits = {node.name: Split(node, reader.evaluator, names) for node in group}
     shapes = {node.name: reader.lengths(node.dims[:-1]) for node in group}
     late = _late_rows(reader, group, splits)
     orders = {n: max([1, *(split.order(n) for split in splits.values())]) for n in names}
@@ -509,7 +509,7 @@ def rows_together(reader: DistributionReader, group: list[Node]) -> dict[str, An
     }
 
 
-def _late_rows(reader: DistributionReader, group: list[Node], splits: Mapping[str, _Split]) -> dict[str, int]:
+def _late_rows(reader: DistributionReader, group: list[Node], splits: Mapping[str, Split]) -> dict[str, int]:
     """Rows at the start in which each node cannot be computed from its definition."""
     late: dict[str, int] = {}
     starting: dict[str, int] = {}
@@ -550,7 +550,7 @@ def _given_rows(reader: DistributionReader, name: str, rows: int, length: int) -
 def _row(
     reader: DistributionReader,
     node: Node,
-    split: _Split,
+    split: Split,
     dim: str,
     at: Mapping[str, Any],
     past: Mapping[str, Any],
@@ -578,7 +578,7 @@ def _row(
         return _part(split, name, parts, dim)
 
     if node.kind == "random":
-        word = _scalar_distribution(node)
+        word = scalar_distribution(node)
         parameters = _parameters(reader, split, word, lookup, batch)
         value = pymc_class(word).dist(**parameters, shape=shapes[node.name]).astype("float64")
         fallback = at.get(f"{node.name} given")

@@ -13,6 +13,7 @@ from bayeslab.errors import DataError, ModelError, listed
 from bayeslab.families.graph.gaps import leaves_gaps_out, nodes_with_gaps
 from bayeslab.families.graph.spec import spec_of
 from bayeslab.language.algebra import Term
+from bayeslab.language.backends import PYTENSOR, Backend
 from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.functions import as_float
 from bayeslab.language.nodes import check_nodes, nodes_of, sorted_nodes
@@ -44,7 +45,7 @@ def lengths_of(dims: Iterable[str], labels: Mapping[str, Sized]) -> tuple[int, .
 
 
 class Scope:
-    """Nodes, columns and dimensions by their names, for one PyMC model.
+    """Nodes, columns and dimensions by their names, for one model: a PyMC graph, unless a subclass says otherwise.
 
     Parameters
     ----------
@@ -57,9 +58,7 @@ class Scope:
     """
 
     def __init__(self, model: Model, data: Data, purpose: Purpose, targets: Collection[str]) -> None:
-        import pymc as pm
-
-        self.pm, self.data, self.purpose = pm, data, purpose
+        self.data, self.purpose = data, purpose
         self.nodes = nodes_of(spec_of(model).nodes)
         self.labels = dict(data.labels)
         self.columns = data.names()
@@ -89,11 +88,29 @@ class Scope:
         # A text outcome is both a node and a dimension (its levels); PyMC allows only one of the two.
         self.twins = twins_of(model)
         coords = {dim: levels.tolist() for dim, levels in self.labels.items() if dim not in self.nodes}
-        self.model = pm.Model(coords=coords, check_bounds=True)
         self.symbols: dict[str, Any] = {}
         self.evaluator = Evaluator(
-            self.lookup, self.labels, data.frozen, self.symbol, past=self.past, rows=data.dataset.rows, cells=data.cells
+            self.lookup,
+            self.labels,
+            data.frozen,
+            self.symbol,
+            past=self.past,
+            rows=data.dataset.rows,
+            cells=data.cells,
+            backend=self.start(coords),
         )
+
+    def start(self, coords: Mapping[str, list[Any]]) -> Backend:
+        """Start an empty model, and return the backend of its expressions."""
+        import pymc as pm
+
+        self.pm: Any = pm
+        self.model = pm.Model(coords=coords, check_bounds=True)
+        return PYTENSOR
+
+    def coordinate(self, dim: str, labels: list[Any]) -> None:
+        """Add a dimension to the model."""
+        self.model.add_coord(dim, labels)
 
     def _open_below(self) -> bool:
         """Whether the density of a sampled node depends on an unobserved discrete node."""
@@ -139,17 +156,15 @@ class Scope:
         return replace(term, value=term.value.transpose([term.dims.index(d) for d in dims]), dims=dims, column=None)
 
     def symbol(self, term: Term) -> Any:
-        """A data column as ``pm.Data``, registered on first use."""
-        import pytensor.tensor as pt
-
+        """A data column as a variable, registered in the model on first use."""
         name = str(term.column)
         if name in self.nodes or name in self.labels or None in term.dims or not term.dims:
-            return pt.as_tensor_variable(np.asarray(term.value))
+            return self.evaluator.backend.constant(np.asarray(term.value))
         if name not in self.symbols:
-            self.symbols[name] = self._given(name, term.value, term.dims)
+            self.symbols[name] = self.given(name, term.value, term.dims)
         return self.symbols[name]
 
-    def _given(self, name: str, value: Any, dims: tuple[Any, ...]) -> Any:
+    def given(self, name: str, value: Any, dims: tuple[Any, ...]) -> Any:
         """Data in the graph; integers beyond PyMC's 32 bits become floats."""
         array = np.asarray(value)
         narrow = np.iinfo(np.int32)

@@ -23,7 +23,8 @@ def check_spelling(nodes: Mapping[str, Node], model: Model, data: Data) -> None:
     columns = data.names()
     texts = [parse(text).names for text in model.data.derive.values()]
     used = set(nodes).union(data.labels, *texts, *(node.expression.names for node in nodes.values()))
-    free = {name: data.term(name, missing=True).dims for name in sorted(columns - used) if data.placed(name)}
+    unused = sorted(columns - used - data.alike.keys())
+    free = {name: data.term(name, missing=True).dims for name in unused if data.placed(name)}
     unseen = [node for node in nodes.values() if node.kind == "random" and node.name not in columns]
     needed = {parent for node in nodes.values() for parent in node.parents}
     for node in unseen:

@@ -567,8 +567,8 @@ def softmax_input(p: Any) -> Any | None:
 def ordered(word: str, eta: Any, cutpoints: Any, sigma: Any = 1.0) -> Any:
     """Log probabilities of the categories of an ordered logistic or probit model, categories last.
 
-    σ(b) - σ(a) = (exp b - exp a) / ((1 + exp a) (1 + exp b)) underflows for no a < b; nor does Φ(b) - Φ(a), taken from
-    the tail in which both are.
+    σ(b) - σ(a) = (1 - exp(a - b)) σ(-a) σ(b) underflows for no a < b, and a - b is that of the cutpoints; nor does
+    Φ(b) - Φ(a), taken from the tail in which both are.
     """
     at = cutpoints - pt.shape_padright(eta)
     if word == "OrderedProbit":
@@ -582,5 +582,5 @@ def ordered(word: str, eta: Any, cutpoints: Any, sigma: Any = 1.0) -> Any:
         between = big + _log1mexp(normal_lccdf(0.0, 1.0, v) - big)
     else:
         first, last = -pt.softplus(-at[..., :1]), -pt.softplus(at[..., -1:])
-        between = b + _log1mexp(a - b) - pt.softplus(a) - pt.softplus(b)
+        between = _log1mexp(cutpoints[..., :-1] - cutpoints[..., 1:]) - pt.softplus(a) - pt.softplus(-b)
     return pt.concatenate([first, between, last], axis=-1)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import OptionError
-from bayeslab.families.graph.path_laws import PathLaw, Smoothed
-from bayeslab.latents.chains import hidden_tree
+from bayeslab.families.graph.path_laws import PathLaw
+from bayeslab.latents.chains import hidden_tree, tree
 from bayeslab.latents.chains.forward_backward import HiddenChain
 from bayeslab.latents.chains.hidden_tree import Forest
+from bayeslab.latents.chains.tree import Reordered
+from bayeslab.latents.latent import Law
 
 __all__ = ["TreeLaw"]
 
@@ -76,24 +77,8 @@ class TreeLaw(PathLaw):
         k = self.n_states
         return HiddenChain(logs[:k], logs[k:].reshape(k, k))
 
-    def smooth(self, logs: np.ndarray, log_emission: np.ndarray) -> Smoothed:
-        smoothed = hidden_tree.smooth(self._forest, self._chain(logs), log_emission[self._order])
-        bad = int(smoothed.impossible.max(initial=-1))
-        return Smoothed(
-            float(smoothed.log_evidence.sum()),
-            smoothed.posterior[self._place],
-            int(self._order[bad]) if bad >= 0 else -1,
-        )
-
-    def best(self, logs: np.ndarray, log_emission: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-        if n > 1:
-            raise OptionError("of a tree the one most likely path is found: leave `best` out", code="not-applicable")
-        states, heights = hidden_tree.best(self._forest, self._chain(logs), log_emission[self._order])
-        return states[self._place][None], heights[None]
-
-    def sample(self, logs: np.ndarray, log_emission: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        states = hidden_tree.sample(self._forest, self._chain(logs), log_emission[self._order], 1, rng)[0]
-        return np.asarray(states[self._place])
+    def law(self, logs: np.ndarray, log_emission: np.ndarray) -> Law:
+        return Reordered(tree.TreeLaw(self._forest, self._chain(logs), log_emission[self._order]), self._place)
 
     def simulate(self, logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         states = hidden_tree.simulate(self._forest, self._chain(logs), rng.random(self.n_cells))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import DataError, ModelError
+from bayeslab.families.hmm.given_parameters import numbers_of_shape
 from bayeslab.families.hmm.spec import HMM, chain_parameters
 from bayeslab.families.hmm.words import Durations
 from bayeslab.latents.chains import markov_chain
@@ -99,16 +100,7 @@ def _known_durations(spec: HMM, k: int) -> dict[str, np.ndarray]:
             assert longest is not None
             out[name] = _probabilities(value, (k, longest), path)
             continue
-        try:
-            numbers = np.asarray(value, dtype=float)
-        except (TypeError, ValueError):
-            raise ModelError("positive numbers are meant: the prior is fixed", path=path, code="wrong-type") from None
-        numbers = np.full(k, numbers) if numbers.ndim == 0 else numbers
-        if numbers.shape != (k,):
-            raise ModelError(f"{k} numbers are meant, not {numbers.shape}", path=path, code="wrong-shape")
-        if not np.all(np.isfinite(numbers)) or np.any(numbers <= 0):
-            raise ModelError("positive numbers are meant", path=path, code="out-of-range")
-        out[name] = numbers
+        out[name] = numbers_of_shape(value, (k,), path, "the prior is fixed", positive=True)
     if given and len(given) < len(names):
         lost = next(name for name in names if name not in given)
         raise ModelError(
@@ -135,20 +127,9 @@ def _known_moves(spec: HMM, k: int) -> dict[str, np.ndarray]:
             out[name] = _probabilities(value, (k,) * (2 if name == "second_transition" else 3), path)
             continue
         shape = (k, k) if name == "log_odds" else (k, k, len(spec.transitions_on))
-        try:
-            out[name] = np.asarray(value, dtype=float)
-        except (TypeError, ValueError):
-            raise ModelError(
-                "log odds are numbers, a row for each state; their priors are fixed", path=path, code="wrong-type"
-            ) from None
-        if out[name].shape != shape:
-            raise ModelError(
-                f"{' × '.join(map(str, shape))} numbers are meant, not {out[name].shape}", path=path, code="wrong-shape"
-            )
-        if not np.all(np.isfinite(out[name])) or np.any(out[name][np.arange(k), np.arange(k)] != 0):
-            raise ModelError(
-                "log odds are finite, and against staying: 0 from a state to itself", path=path, code="out-of-range"
-            )
+        out[name] = numbers_of_shape(value, shape, path, "the priors of log odds are fixed", scalar=False)
+        if np.any(out[name][np.arange(k), np.arange(k)] != 0):
+            raise ModelError("log odds are against staying: 0 from a state to itself", path=path, code="out-of-range")
     if set(given) & set(LOG_ODDS) and len(given) < len(LOG_ODDS):
         lost = next(name for name in LOG_ODDS if name not in given)
         raise ModelError(

@@ -91,7 +91,8 @@ def parts_of(
         ):
             refuse_constant(base, columns)
         emission = emission.with_prior(base, n_states)
-        _check_rows(emission, rows[:, list(at)], columns)
+        with emissions.with_names(columns):
+            emission.check(rows[:, list(at)])
         named = list(names_of(word, name, columns))
         if word == "categorical" and named[0] in priors:
             emission = replace(emission, prior=_per_level(priors.pop(named[0]), named[0], len(levels)))
@@ -189,7 +190,8 @@ def _distributed(
     )
     if any(word not in (emission.prior or {}) for word in emission.learned):
         refuse_constant(base, columns)
-    _check_rows(emission, rows, columns)
+    with emissions.with_names(columns):
+        emission.check(rows)
     try:
         emission = emission.with_prior(base, n_states)
     except ModelError as error:
@@ -204,21 +206,6 @@ def _distributed(
 def _by_state(value: np.ndarray) -> np.ndarray:
     value = np.asarray(value, float)
     return value[:, None] if value.ndim else value
-
-
-def _check_rows(emission: Any, rows: np.ndarray, columns: tuple[str, ...]) -> None:
-    """Run the emission's check, with the names of the columns and rows counted from one."""
-    try:
-        emission.check(rows)
-    except DataError as error:
-        words = error.message.split(", column ")
-        if len(words) == 2 and words[0].startswith("row "):
-            number, _, rest = words[1].partition(" ")
-            row = int(words[0].removeprefix("row ")) + 1
-            raise DataError(
-                f"column '{columns[int(number)]}', row {row}: {rest.removeprefix('is ')}", code=error.code
-            ) from None
-        raise
 
 
 def _shaped(value: np.ndarray, name: str, word: str, d: int, n_levels: int, n_states: int) -> np.ndarray:

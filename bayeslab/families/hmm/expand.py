@@ -8,12 +8,12 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.families.hmm.expand_linear import expanded_levels
-from bayeslab.families.hmm.hidden import Hidden, hidden_at
-from bayeslab.families.hmm.linear import linear_of
+from bayeslab.families.hmm.model import hidden_at, linear_of
 from bayeslab.families.hmm.spec import HMM
 from bayeslab.language.expansion import Expansion, check_columns, listed_numbers, nested, numbers, unsupported
 from bayeslab.language.spec import Model
 from bayeslab.latents.chains.state_chain import MarkovChain
+from bayeslab.posterior.chains.hidden import Hidden
 from bayeslab.posterior.observed.language import emission_nodes
 
 __all__ = ["expand"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.families.hmm.linear import FIRST_SD, PRIOR_DEGREES, Linear
 from bayeslab.families.hmm.spec import HMM
 from bayeslab.language.expansion import Expansion, check_columns, listed_numbers, number, unsupported
+from bayeslab.posterior.chains.linear import FIRST_SD, PRIOR_DEGREES, Linear
 
 __all__ = ["expanded_levels"]
 

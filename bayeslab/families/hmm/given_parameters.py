@@ -12,10 +12,10 @@ from bayeslab.distributions import DISTRIBUTIONS, allowed, interval, never_learn
 from bayeslab.distributions import SCALARS as SCALAR_PRIORS
 from bayeslab.distributions import log_density as scalar_density
 from bayeslab.errors import ModelError, hint
-from bayeslab.families.bayes_net.local_distributions import constant
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
+from bayeslab.language.numeric_priors import has_numbers, read_prior
 from bayeslab.posterior.observed.prior import ORDERS, PARAMETERS, Prior, standard_name
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "given_of",
     "is_whole",
     "names_of",
+    "numbers_of_shape",
     "parameter_names",
 ]
 
@@ -153,6 +154,38 @@ def given_of(
                 where = ("model", "emission", name) if name else ("model", "emission")
                 raise ModelError(error.message, path=where, code=error.code) from None
     return known, priors
+
+
+def numbers_of_shape(
+    value: Any, shape: tuple[int, ...], path: tuple[str, ...], why: str, *, positive: bool = False, scalar: bool = True
+) -> np.ndarray:
+    """Read a parameter that is known as finite numbers of a shape.
+
+    Parameters
+    ----------
+    why : str
+        The reason why it has no prior, for the message.
+    positive : bool
+        Whether the numbers are positive.
+    scalar : bool
+        Whether one number stands for all.
+
+    Raises
+    ------
+    ModelError
+        The value is no number, has another shape, or is outside the range.
+    """
+    try:
+        numbers = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ModelError(f"numbers are meant: {why}", path=path, code="wrong-type") from None
+    numbers = np.full(shape, float(numbers)) if scalar and numbers.ndim == 0 else numbers
+    if numbers.shape != shape:
+        wanted = " × ".join(map(str, shape)) or "1"
+        raise ModelError(f"{wanted} numbers are meant, not {numbers.shape}", path=path, code="wrong-shape")
+    if not np.all(np.isfinite(numbers)) or (positive and np.any(numbers <= 0)):
+        raise ModelError(f"{'positive' if positive else 'finite'} numbers are meant", path=path, code="out-of-range")
+    return numbers
 
 
 def _numbers(value: Any, parameter: str, word: str, n_states: int, path: tuple[str, ...]) -> np.ndarray:
@@ -287,15 +320,10 @@ def _concentration(texts: list[str], path: tuple[str, ...]) -> Prior:
     meant = f"the prior of probabilities is Dirichlet(2), or Dirichlet([2, 1]) with a number a level, not {texts[0]}"
     if len(set(texts)) > 1:
         raise ModelError("the states have the same Dirichlet prior: give one", path=path, code="wrong-length")
-    try:
-        tree = parse(texts[0]).tree
-        if call_name(tree) != "Dirichlet":
-            raise ModelError(meant, code="bad-prior")
-        a = np.asarray(ast.literal_eval(bound_arguments(cast(ast.Call, tree), "Dirichlet")["a"]), dtype=float)
-    except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
-    except (KeyError, TypeError, ValueError):
-        raise ModelError(meant, path=path, code="bad-prior") from None
+    word, given = read_prior(texts[0], path)
+    if word != "Dirichlet" or not has_numbers(given, lists=True) or "a" not in given:
+        raise ModelError(meant, path=path, code="bad-prior")
+    a = np.asarray(given["a"], dtype=float)
     if a.ndim > 1 or not np.all((a > 0) & np.isfinite(a)):
         raise ModelError("the numbers of a Dirichlet prior are positive", path=path, code="out-of-range")
     return Prior("Dirichlet", {"a": a}, texts[0])
@@ -303,22 +331,15 @@ def _concentration(texts: list[str], path: tuple[str, ...]) -> Prior:
 
 def distribution_of(text: str, path: tuple[str, ...]) -> tuple[str, dict[str, float]]:
     """Read a distribution with numeric arguments: its name, and the arguments by PyMC's names."""
-    try:
-        tree = parse(text).tree
-        call = call_name(tree)
-        if call is None or call not in DISTRIBUTIONS or DISTRIBUTIONS[call].support or DISTRIBUTIONS[call].discrete:
-            raise ModelError(
-                f"a prior is a distribution with numbers such as Normal(0, 1), not '{text}'", code="not-a-distribution"
-            )
-        arguments = bound_arguments(cast(ast.Call, tree), call)
-        numbers = {name: constant(parse(ast.unparse(value)), {}) for name, value in arguments.items()}
-    except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
-    odd = [name for name, value in numbers.items() if value is None]
-    if odd:
+    word, numbers = read_prior(text, path)
+    entry = DISTRIBUTIONS.get(str(word))
+    if word is None or numbers is None or entry is None or entry.support or entry.discrete:
         raise ModelError(
-            f"the {odd[0]} of a prior is a number here, not '{ast.unparse(arguments[odd[0]])}'",
+            f"a prior is a distribution with numbers such as Normal(0, 1), not '{text}'",
             path=path,
-            code="not-a-number",
+            code="not-a-distribution",
         )
-    return call, cast(dict[str, float], numbers)
+    odd = next((name for name, value in numbers.items() if not isinstance(value, int | float)), None)
+    if odd is not None:
+        raise ModelError(f"the {odd} of a prior is a number here, not '{numbers[odd]}'", path=path, code="not-a-number")
+    return word, {name: float(value) for name, value in numbers.items()}

@@ -10,36 +10,39 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError
-from bayeslab.families.hmm import (
-    choice,
-    decoding,
-    exact_inference,
-    expectation_maximisation,
-    gibbs_sampling,
-    infinite,
-    linear,
-    product_labels,
-    pymc_graph,
-    replications,
-)
-from bayeslab.families.hmm import classes as hmm_classes
+from bayeslab.data.rows import read_columns
+from bayeslab.data.sequences import spread
+from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, hint
+from bayeslab.families.hmm import pymc_graph
 from bayeslab.families.hmm.chains import labels_of, product_of
-from bayeslab.families.hmm.choice import settled
-from bayeslab.families.hmm.decoding import posterior_mean
-from bayeslab.families.hmm.hidden import Hidden, draws_of, hidden_at
-from bayeslab.families.hmm.linear import Linear
+from bayeslab.families.hmm.choice import candidate, settled
+from bayeslab.families.hmm.model import hidden_at, linear_of
 from bayeslab.families.hmm.product_parts import additive
 from bayeslab.families.hmm.spec import HMM, layout_of
-from bayeslab.families.hmm.truncation import REFUSED, limit_of, shown
+from bayeslab.families.hmm.truncation import REFUSED, limit_of, limited, shown
 from bayeslab.language.spec import Model
 from bayeslab.latents.chains.product import ProductChain
 from bayeslab.latents.expectation_maximisation import restarted
 from bayeslab.posterior.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.posterior.averaging import AVERAGED
+from bayeslab.posterior.chains import (
+    classes,
+    counted,
+    decoding,
+    expectation_maximisation,
+    gibbs,
+    infinite,
+    linear,
+    product_labels,
+    replications,
+)
+from bayeslab.posterior.chains.hidden import Hidden
+from bayeslab.posterior.chains.linear import Linear
+from bayeslab.posterior.chains.replications import Windowed
 from bayeslab.posterior.contract import DataFinding, Draws, Named, Posterior, Purpose
+from bayeslab.posterior.draws import each_draw, evenly
 from bayeslab.posterior.number_choice import NumberChoice
-from bayeslab.posterior.relabelling import agreeing, evenly
+from bayeslab.posterior.relabelling import agreeing
 
 if TYPE_CHECKING:
     import pymc
@@ -87,7 +90,7 @@ class HMMPosterior(Posterior):
     @cached_property
     def linear(self) -> Linear:
         """The model with continuous states, resolved on its data."""
-        return linear.linear_of(self.model, self.data, None if self.origin is None else self.origin.linear)
+        return linear_of(self.model, self.data, None if self.origin is None else self.origin.linear)
 
     @property
     def resolved(self) -> Any:
@@ -119,11 +122,23 @@ class HMMPosterior(Posterior):
         if self._infinite:
             limit_of(self.spec)
         for hidden in self._candidates():
+            self._refuse_absent(hidden)
             if hidden.learned:
                 # The truncation of an infinite number of states is far above the number needed.
                 _refuse_silent(hidden) if self._infinite else _refuse_too_little(hidden, self.data)
             hidden.check_possible(hidden.guess(None) if hidden.learned else {})
         return True
+
+    def _refuse_absent(self, hidden: Hidden) -> None:
+        """Refuse columns that the data lack and whose parameters are learned: only their priors would be."""
+        learned = {column for part in hidden.parts if part.learned for column in part.columns}
+        for i, name in enumerate(self.spec.columns):
+            if name in learned and not self.data.has(name):
+                raise ModelError(
+                    f"the data have no column '{name}'{hint(name, self.data.names())}",
+                    path=("model", "columns", i),
+                    code="unknown-column",
+                )
 
     def _candidates(self) -> tuple[Hidden, ...]:
         """The resolved model; if the number of states is to be chosen, those with the smallest and the largest
@@ -133,14 +148,14 @@ class HMMPosterior(Posterior):
         if not spec.ranged:
             return (self.hidden,)
 
-        return tuple(choice.candidate(self.model, self.data, n) for n in spec.ranged)
+        return tuple(candidate(self.model, self.data, n) for n in spec.ranged)
 
     def priors(self) -> dict[str, str]:
         """The prior of each unknown."""
         if self._continuous:
             return linear.priors(self.linear)
         if self._infinite:
-            return infinite.priors(self.model, infinite.limited(self.hidden))
+            return infinite.priors(limit_of(self.spec), limited(self.hidden))
         hidden = self.hidden
         out = {name: hidden.chain.prior_text(name) for name in hidden.chain.learned}
         return out | {name: part.default_prior(name) for part in hidden.parts for name in part.learned}
@@ -148,7 +163,8 @@ class HMMPosterior(Posterior):
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         """The model as a PyMC model: with the states summed out; for simulation, with a path drawn."""
         if self._continuous:
-            return linear.graph(self.model, self.linear, self.data, purpose)
+            rows = self.model.data.rows
+            return linear.graph(self.linear, rows, None if purpose == "fit" else self.data.labels[rows])
         if self._infinite:
             raise ModelError(REFUSED, path=("model", "states"), code="no-graph")
         hidden = self.hidden
@@ -179,10 +195,10 @@ class HMMPosterior(Posterior):
         if self._continuous:
             return "continuous states are integrated out exactly; use nuts or em"
         if self._infinite:
-            return infinite.infinite(self.model, infinite.limited(self.hidden))
+            return infinite.infinite(limit_of(self.spec), limited(self.hidden), self.model.data.rows)
         hidden = self.hidden
         _refuse_too_little(hidden, self.data)
-        return gibbs_sampling.by_gibbs(hidden)
+        return gibbs.by_gibbs(hidden)
 
     def preferred_engine(self) -> tuple[str, str] | None:
         """Gibbs for an infinite number of states; EM if only the likelihood identifies the states."""
@@ -215,7 +231,7 @@ class HMMPosterior(Posterior):
             return "the standard deviations of a linear dynamical system have no closed form"
         if self._infinite:
             return REFUSED
-        return exact_inference.plan(self.hidden)
+        return counted.plan(self.hidden)
 
     def data_findings(self) -> list[DataFinding]:
         """Report columns without data."""
@@ -243,10 +259,10 @@ class HMMPosterior(Posterior):
                 (settled | hidden.internal(settled, draws), "the mixture inside each state") if hidden.layered else None
             )
         if self.spec.classes is not None:
-            moves = hmm_classes.relabelling(hidden, lambda some: (values for _, values in draws_of(some, parameters)))
+            moves = classes.relabelling(hidden, lambda some: each_draw(parameters, some.learned))
             return _ruled(hidden, parameters, moves, draws), "each class"
         first = hidden.prefix(_PREFIX)
-        laws = (first.law(values) for _, values in draws_of(first, parameters))
+        laws = (first.law(values) for values in each_draw(parameters, first.learned))
         return _ruled(hidden, parameters, agreeing(laws, evenly(first.sequences.n_times, _TELLING)), draws), "the chain"
 
     def model_choice(self) -> tuple[str, dict[str, Any], dict[str, np.ndarray]] | None:
@@ -295,14 +311,14 @@ class HMMPosterior(Posterior):
     def log_likelihoods(self, draws: Draws) -> Named:
         """Log likelihood of each sequence; for a single sequence, of each row given the rows before it."""
         if self._continuous:
-            return linear.log_likelihoods(self.model, self.linear, draws)
+            return linear.log_likelihoods(self.linear, draws, self.model.data.rows)
         hidden = self.hidden
         several = hidden.sequences.n_sequences > 1
         if self.spec.training == "discriminative":
-            each = [hmm_classes.conditional(hidden, values) for _, values in draws_of(hidden, draws)]
+            each = [classes.conditional(hidden, values) for values in each_draw(draws, hidden.learned)]
             return {"sequence": (("sequence_number",), np.stack(each))}
         out = []
-        for _, values in draws_of(hidden, draws):
+        for values in each_draw(draws, hidden.learned):
             log_p = hidden.law(values).log_likelihoods(several)
             out.append(log_p if several else log_p[hidden.sequences.at])
         dims = ("sequence_number",) if several else (self.model.data.rows,)
@@ -322,15 +338,33 @@ class HMMPosterior(Posterior):
         """Kind of likelihood of each value; rows that a window only conditions on have none."""
         if self._continuous:
             return {}
-        return replications.events(self.spec, self.data, self.hidden)
+        return replications.event_kinds(self.hidden, self._windowed)
+
+    @cached_property
+    def _windowed(self) -> Windowed | None:
+        """The values of the column, if they depend on those before."""
+        spec, sequences = self.spec, self.hidden.sequences
+        if not spec.window:
+            return None
+        values = spread(sequences, read_columns(self.data, spec.columns[:1]))[:, 0]
+        return Windowed.of(values, sequences, spec.window)
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
         """Posterior predictive draws of the rows, each in a state drawn given all observations."""
-        return replications.drawn(self.model, self.data, self.resolved, draws, rng, np.nan)
+        rows = self.model.data.rows
+        if self._continuous:
+            return linear.predictive(self.linear, draws, rng, rows)
+        return replications.drawn(self.hidden, draws, rng, rows, self._windowed)
 
     def completed(self, draws: Draws, rng: np.random.Generator) -> Named:
         """Draws of the missing cells given all observations; posterior predictive draws of complete rows."""
-        return replications.completed(self.model, self.data, self.resolved, draws, rng)
+        if not self._continuous:
+            return replications.completed(self.hidden, draws, rng, self.model.data.rows, self._windowed)
+        cells = self.linear.rows[self.linear.sequences.at]
+        given = {column: cells[:, j] for j, column in enumerate(self.linear.columns)}
+        return replications.with_missing(
+            given, lambda: self.predictive(draws, rng), lambda: self.predictive(draws, rng)
+        )
 
     def decoded(
         self, draws: Draws, method: str, best: int, sequence: str | None, most: int = AVERAGED
@@ -343,13 +377,13 @@ class HMMPosterior(Posterior):
         times = times if spec.parent is None else {rows: resolved.sequences.times}
         if self._continuous:
             return linear.decoded(resolved, draws, method, times, sequence, spec.sequence, most)
-        resolved.check_possible(posterior_mean(resolved, draws))
+        resolved.check_possible(decoding.posterior_mean(resolved, draws))
         out, about = decoding.decoded(
             resolved, draws, method, best, sequence=sequence, times=times, called=spec.sequence, most=most
         )
         if self._infinite:
             out = shown(out)
-        return (out if spec.classes is None else hmm_classes.with_class(resolved, out, spec.classes)), about
+        return (out if spec.classes is None else classes.with_class(resolved, out, spec.classes)), about
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray]:
         """P(state | all rows) of every row, or P(class) of every sequence, averaged over 200 posterior draws."""
@@ -357,9 +391,7 @@ class HMMPosterior(Posterior):
             raise OptionError("continuous states have no probabilities; use kind='mean'", code="not-applicable")
         hidden, spec = self.hidden, self.spec
         if spec.classes is not None and spec.sequence is not None:
-            class_probabilities = hmm_classes.masses(
-                hidden, lambda free: (values for _, values in draws_of(free, draws, AVERAGED))
-            )
+            class_probabilities = classes.masses(hidden, lambda free: each_draw(draws, free.learned, AVERAGED))
             chain: Any = hidden.chain
             out = {f"P({spec.classes}={c})": class_probabilities[:, k] for k, c in enumerate(chain.classes)}
             return {spec.sequence: hidden.sequences.names} | out

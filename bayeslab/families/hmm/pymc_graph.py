@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.language.spec import Model
 from bayeslab.latents.chains.forward_backward import GAUSSIAN_KERNEL
 from bayeslab.latents.chains.state_chain import MarkovChain
+from bayeslab.posterior.chains.hidden import Hidden
 from bayeslab.posterior.observed.normal import Normal
 from bayeslab.posterior.observed.part import StatePart
 

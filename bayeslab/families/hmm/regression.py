@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from bayeslab.data.bound import Data
+from bayeslab.data.rows import read_columns
+from bayeslab.data.sequences import Sequences, sequences_of, spread
 from bayeslab.distributions.emissions import Regression
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
+from bayeslab.families.hmm.given_parameters import numbers_of_shape
 from bayeslab.posterior.observed.regression import RegressionPart, Standardised
 
 if TYPE_CHECKING:
@@ -46,24 +48,9 @@ def known_regression(spec: HMM, n_states: int, given: Mapping[str, Any]) -> dict
             raise ModelError(
                 f"no parameter is called '{name}'{hint(name, shapes)}", path=path, code="unknown-parameter"
             )
-        try:
-            numbers = np.asarray(value, dtype=float)
-        except (TypeError, ValueError):
-            raise ModelError(
-                "numbers are meant: lines of states have the default priors", path=path, code="wrong-type"
-            ) from None
-        numbers = np.broadcast_to(numbers, shapes[name]).copy() if numbers.ndim == 0 else numbers
-        if numbers.shape != shapes[name]:
-            raise ModelError(
-                f"{' × '.join(map(str, shapes[name]))} numbers are meant, not {numbers.shape}",
-                path=path,
-                code="wrong-shape",
-            )
-        if not np.all(np.isfinite(numbers)) or (name == "sd" and np.any(numbers <= 0)):
-            raise ModelError(
-                f"{'positive' if name == 'sd' else 'finite'} numbers are meant", path=path, code="out-of-range"
-            )
-        out[name] = numbers
+        out[name] = numbers_of_shape(
+            value, shapes[name], path, "lines of states have the default priors", positive=name == "sd"
+        )
     if ("intercept" in out) != ("slope" in out):
         lost = "slope" if "intercept" in out else "intercept"
         raise ModelError(
@@ -141,9 +128,8 @@ def _sequences(spec: HMM, data: Data) -> Sequences:
 
 def _design(spec: HMM, data: Data, sequences: Sequences) -> np.ndarray:
     """Outcome, ones, inputs and past values, (n_times, 2 + n_inputs)."""
-    n_rows = len(sequences.at)
-    outcome = spread(sequences, read_columns(data, spec.columns, frozenset(), n_rows))
-    given = read_columns(data, spec.inputs, frozenset(), n_rows)
+    outcome = spread(sequences, read_columns(data, spec.columns))
+    given = read_columns(data, spec.inputs)
     for j, name in enumerate(spec.inputs):
         if not data.has(name):
             raise DataError(f"the data have no column '{name}', an input", code="unknown-column")

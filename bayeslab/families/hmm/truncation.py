@@ -10,11 +10,12 @@ import numpy as np
 from bayeslab.errors import ModelError, hint
 from bayeslab.families.hmm.given_parameters import distribution_of
 from bayeslab.latents.chains.infinite_hidden import Limit
+from bayeslab.posterior.chains.hidden import Hidden
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM
 
-__all__ = ["CONCENTRATIONS", "REFUSED", "based", "limit_of", "shown", "truncated"]
+__all__ = ["CONCENTRATIONS", "REFUSED", "based", "limit_of", "limited", "shown", "truncated"]
 
 CONCENTRATIONS = ("alpha", "gamma", "kappa")
 REFUSED = "an infinite number of states is sampled: use method gibbs, or give a number of states"
@@ -81,6 +82,11 @@ def based(part: Any) -> Any:
     weak = part.n_states ** (2 / d if joint else 2)  # divisor of the weak prior's scale
     scaled = replace(prior, kappa=_KAPPA, scale=prior.scale * weak * _SHARE**2)
     return replace(part, emission=replace(part.emission, prior=scaled))
+
+
+def limited(hidden: Hidden) -> Hidden:
+    """The states with priors that do not depend on the truncation level."""
+    return replace(hidden, parts=tuple(based(part) for part in hidden.parts))
 
 
 def shown(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import networkx as nx
 import numpy as np
@@ -21,8 +20,8 @@ from bayeslab.errors import (
 from bayeslab.exact.finite import Hypotheses as Finite
 from bayeslab.families.graph.posterior import GraphPosterior
 from bayeslab.families.graph.spec import Graph
+from bayeslab.families.hypotheses.expand import dims_of, nodes_of
 from bayeslab.families.hypotheses.spec import Hypotheses, Hypothesis
-from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
 from bayeslab.language.spec import Model
 from bayeslab.posterior.answer import Plan
@@ -53,13 +52,13 @@ class HypothesesPosterior(Posterior):
     def bound_data(self) -> Data:
         """The data with the model's values of the observed column, in the model's order."""
         observed = {self.spec.observed} if self.spec.states else set()
-        dims = _dims(self.model)
+        dims = dict(self.model.dims) | dims_of(self.spec)
         return bind(self.model.model_copy(update={"dims": dims}), self.data.dataset, observed | set(dims))
 
     def network(self) -> nx.DiGraph:
         """The graph of the hypothesis and the observed column."""
         spec, data = self.spec, self.bound_data()
-        calls = {str(call_name(_call(h))) for h in spec.hypotheses.values() if isinstance(h.likelihood, str)}
+        calls = {str(call_name(h.call)) for h in spec.hypotheses.values() if isinstance(h.likelihood, str)}
         out = nx.DiGraph(dims={dim: len(levels) for dim, levels in data.labels.items()})
         out.add_node("hypothesis", kind="discrete", text="Categorical", dims=())
         out.add_node(
@@ -146,49 +145,8 @@ def _lowered(model: Model) -> Model:
     """The same model as nodes of the family ``graph``."""
     spec = model.model
     assert isinstance(spec, Hypotheses)
-    nodes: dict[str, Any] = {
-        "_which": f"Categorical({spec.prior.tolist()})",
-        "is_true[hypothesis]": "index(hypothesis) == _which",
-    }
-    outcome = f"{spec.observed}[{model.data.rows}]"
-    if spec.states:
-        nodes["chance[hypothesis, state]"] = str(spec.table.tolist())
-        nodes[outcome] = "Categorical(chance[_which, state])"
-    else:
-        nodes[outcome] = _switched(spec)
-    return model.model_copy(update={"model": Graph(nodes=nodes), "dims": _dims(model)})
-
-
-def _dims(model: Model) -> dict[str, Any]:
-    """The model's dimensions: its hypotheses, and the values that are observed."""
-    spec = model.model
-    assert isinstance(spec, Hypotheses)
-    dims: dict[str, Any] = {"hypothesis": list(spec.hypotheses)}
-    if spec.states:
-        dims |= {"state": spec.states, spec.observed: spec.states}
-    return dict(model.dims) | dims
-
-
-def _switched(spec: Hypotheses) -> str:
-    """One distribution with the parameters of the true hypothesis."""
-    calls = [_call(h) for h in spec.hypotheses.values()]
-    words = {str(call_name(call)) for call in calls}
-    given = [bound_arguments(call, str(call_name(call))) for call in calls]
-    if len(words) > 1 or len({frozenset(g) for g in given}) > 1:
-        raise ModelError(
-            "the hypotheses have different distributions: they are weighed by method exact, but new observations are"
-            " drawn, and other methods apply, only where each has the same distribution with the same parameters",
-            path=("model", "hypotheses"),
-            code="unsupported",
-        )
-    parts = [f"{key}=[{', '.join(ast.unparse(g[key]) for g in given)}][_which]" for key in given[0]]
-    return f"{words.pop()}({', '.join(parts)})"
-
-
-def _call(hypothesis: Hypothesis) -> ast.Call:
-    tree = parse(str(hypothesis.likelihood)).tree
-    assert isinstance(tree, ast.Call)
-    return tree
+    nodes: dict[str, str | int | float] = {**nodes_of(spec, model.data.rows, "_which")}
+    return model.model_copy(update={"model": Graph(nodes=nodes), "dims": dict(model.dims) | dims_of(spec)})
 
 
 def _categorical(x: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -200,7 +158,7 @@ def _categorical(x: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 
 def _of_distribution(hypothesis: Hypothesis, data: Data, x: np.ndarray) -> np.ndarray:
-    call = _call(hypothesis)
+    call = hypothesis.call
     word = str(call_name(call))
     given = {
         key: np.asarray(data.evaluator.eval(tree).value, float) for key, tree in bound_arguments(call, word).items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Set
 from typing import Annotated, ClassVar, Literal
@@ -36,6 +37,13 @@ class Hypothesis(Frozen):
     likelihood: dict[str, Probability] | str = Field(
         description="Probability of each observed value by name, or a distribution such as Normal(0, 1)."
     )
+
+    @property
+    def call(self) -> ast.Call:
+        """The tree of a likelihood that is a distribution."""
+        tree = parse(str(self.likelihood)).tree
+        assert isinstance(tree, ast.Call)
+        return tree
 
 
 class Hypotheses(Family):
@@ -99,6 +107,10 @@ class Hypotheses(Family):
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
         """The observed column."""
         return (self.observed,)
+
+    def levels(self) -> dict[str, list[str]]:
+        """The values of the observed column, if likelihoods are tables."""
+        return {self.observed: self.states} if self.states else {}
 
     @property
     def states(self) -> list[str]:

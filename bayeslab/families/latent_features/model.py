@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.data.bound import Data
+from bayeslab.data.rows import read_columns
 from bayeslab.digits import check_digits, check_size, constant
 from bayeslab.distributions import SCALARS, log_density, pymc_class
 from bayeslab.errors import DataError, ModelError, Reason, hint
-from bayeslab.language.expressions import parse
-from bayeslab.language.nodes import bound_arguments, call_name
+from bayeslab.language.numeric_priors import has_numbers, read_prior
 from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
@@ -176,22 +175,10 @@ def _first(model: Model, data: Data) -> Resolved:
 
 
 def _rows(spec: LatentFeatures, data: Data) -> np.ndarray:
-    n = len(data.labels.get(data.dataset.rows, ())) if any(data.has(name) for name in spec.columns) else 0
-    out = np.full((n, len(spec.columns)), np.nan)
-    for j, name in enumerate(spec.columns):
-        if not data.has(name):
-            continue
-        term = data.term(name, missing=True)
-        if term.dims != (data.dataset.rows,):
-            raise DataError(f"column '{name}' does not hold one value a row", code="not-a-column")
-        if term.value is None:
-            raise DataError(f"column '{name}' is text; latent features are of numbers", code="not-numbers")
-        out[:, j] = np.asarray(term.value, float)
-        if np.isinf(out[:, j]).any():
-            row = int(np.isinf(out[:, j]).argmax())
-            raise DataError(
-                f"column '{name}', row {row + 1}: {out[row, j]:g}; leave the cell empty if not known", code="not-finite"
-            )
+    if not any(data.has(name) for name in spec.columns):
+        return np.empty((0, len(spec.columns)))
+    out = read_columns(data, spec.columns, text=lambda name: f"column '{name}' is text; latent features are of numbers")
+    for j, name in enumerate(spec.columns if data.origin is not None else ()):
         check_size(out[:, j], f"column '{name}'")
     return out
 
@@ -257,29 +244,28 @@ def _written(spec: LatentFeatures, name: str) -> Scale | None:
                 f"'{name}' is a standard deviation, a positive number, not {given!r}", path=path, code="out-of-range"
             )
         return float(given)
+    word, arguments = read_prior(str(given), path)
+    if word is None or word not in SCALARS:
+        raise ModelError(
+            f"the prior of '{name}' is a number or one of {hint(str(word), SCALARS)}, not {given!r}",
+            path=path,
+            code="bad-prior",
+        )
+    if not has_numbers(arguments):
+        raise ModelError(
+            f"the prior of '{name}' has numbers for parameters, not {given!r}", path=path, code="bad-prior"
+        )
     try:
-        tree = parse(str(given)).tree
-        word = call_name(tree)
-        if word is None or word not in SCALARS or not isinstance(tree, ast.Call):
-            raise ModelError(
-                f"the prior of '{name}' is a number or one of {hint(str(word), SCALARS)}, not {given!r}",
-                code="bad-prior",
-            )
-        arguments = {k: float(ast.literal_eval(v)) for k, v in bound_arguments(tree, word).items()}
         _, low, _, proper = log_density(word, arguments)
     except ModelError as error:
         raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
-    except (ValueError, TypeError):
-        raise ModelError(
-            f"the prior of '{name}' has numbers for parameters, not {given!r}", path=path, code="bad-prior"
-        ) from None
     if low < 0 or not proper:
         raise ModelError(
             f"'{name}' is a standard deviation: its prior is proper and of positive numbers",
             path=path,
             code="bad-prior",
         )
-    return Written(word, arguments)
+    return Written(word, {name: float(value) for name, value in arguments.items()})
 
 
 def _pair(spec: LatentFeatures, name: str, word: str, default: tuple[float, float]) -> float | tuple[float, float]:
@@ -288,17 +274,11 @@ def _pair(spec: LatentFeatures, name: str, word: str, default: tuple[float, floa
         return default
     if name == "alpha" and isinstance(given, float | int) and not isinstance(given, bool) and 0 < given < np.inf:
         return float(given)
-    try:
-        tree = parse(str(given)).tree
-        if call_name(tree) == word and isinstance(tree, ast.Call):
-            arguments = bound_arguments(tree, word)
-            a, b = (float(ast.literal_eval(arguments[key])) for key in ("alpha", "beta"))
-            if 0 < a < np.inf and 0 < b < np.inf:
-                return a, b
-    except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
-    except (KeyError, ValueError, TypeError):
-        pass
+    called, numbers = read_prior(str(given), path)
+    if called == word and has_numbers(numbers) and numbers.keys() >= {"alpha", "beta"}:
+        a, b = float(numbers["alpha"]), float(numbers["beta"])
+        if 0 < a < np.inf and 0 < b < np.inf:
+            return a, b
     more = " or a positive number" if name == "alpha" else ""
     raise ModelError(
         f"the prior of '{name}' is {word}(a, b) with positive numbers{more}, not {given!r}", path=path, code="bad-prior"

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, check_is_fitted
 
 __all__ = ["Columns"]
@@ -15,6 +16,9 @@ Array = NDArray[np.float64]
 
 class Columns(TransformerMixin, BaseEstimator):
     """Transformer of number columns (optionally standardised) and of code columns (codes or indicators of levels).
+
+    A sparse matrix has number columns only, without missing cells; they are divided by their standard deviations and
+    not centred, so that zeros remain zeros.
 
     Parameters
     ----------
@@ -44,8 +48,10 @@ class Columns(TransformerMixin, BaseEstimator):
         sample_weight : ndarray of shape (rows,), optional
             Weights of rows for all of these.
         """
+        self.n_features_in_ = X.shape[1]
+        if sparse.issparse(X):
+            return self._fit_sparse(X, sample_weight)
         table = np.asarray(X, float)
-        self.n_features_in_ = table.shape[1]
         if self.impute is not None:
             self.filling_ = np.array([self._filling(table[:, j], n, sample_weight) for j, n in enumerate(self.levels)])
             table = np.where(np.isnan(table), self.filling_, table)
@@ -65,9 +71,25 @@ class Columns(TransformerMixin, BaseEstimator):
             self.spread_[numbers] = np.where(spread > 0, spread, 1.0)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def _fit_sparse(self, X: Any, sample_weight: Any) -> Self:
+        self.centre_, self.spread_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
+        if self.scale:
+            weight = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, float)
+            mean, square = (one.T @ weight / weight.sum() for one in (X, X.multiply(X)))
+            spread = np.sqrt(np.maximum(square - mean**2, 0.0))
+            # Rounding leaves a constant column about this much.
+            self.spread_ = np.where(spread > 1e-7 * np.sqrt(square), spread, 1.0)
+        return self
+
+    def transform(self, X: Any) -> Any:
         """The matrix; for a missing code all indicators are missing."""
         check_is_fitted(self, "centre_")
+        if sparse.issparse(X):
+            # Also where dense rows trained: a centred learner cannot take rows that are not.
+            if self.centre_.any():
+                X = X.toarray()
+            else:
+                return X @ sparse.diags_array(1 / self.spread_) if self.scale else X
         table = np.asarray(X, float)
         if self.impute is not None:
             table = np.where(np.isnan(table), self.filling_, table)

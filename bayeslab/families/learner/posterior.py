@@ -14,10 +14,10 @@ from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.errors import (
     ModelError,
 )
-from bayeslab.families import DENSITY, PROBABILITY
 from bayeslab.families.learner.spec import Learner
 from bayeslab.families.learner.trained import Prepared, prepared, train
 from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
+from bayeslab.posterior.event_kinds import DENSITY, PROBABILITY
 
 if TYPE_CHECKING:
     import pymc

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,11 +67,18 @@ class Prepared:
 
         For learners of texts, an array of objects.
         """
-        key = f"inputs {self.names} {self.levels} {self._texts}"
-        if key not in data.memo:
-            data.memo[key] = self._matrix(data)
-        design: Array = data.memo[key]
-        return design
+        if data not in self._matrices:
+            self._matrices[data] = self._matrix(data)
+        return self._matrices[data]
+
+    @cached_property
+    def _matrices(self) -> WeakKeyDictionary[Data, Array]:
+        """Matrices of the data that are in use."""
+        return WeakKeyDictionary()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state without matrices, which are read again."""
+        return {name: value for name, value in self.__dict__.items() if name != "_matrices"}
 
     def _matrix(self, data: Data) -> Array:
         if self._texts:
@@ -272,6 +281,7 @@ def prepared(model: Model, data: Data) -> Prepared:
         )
     aside = (spec.target, spec.sample_weight)
     used = spec.inputs or [n for n in [*data.dataset.columns, *data.derive] if n not in aside]
+    _refuse_target_among_inputs(spec, data, used)
     levels = []
     for name in used:
         term = data.term(name, missing=True)
@@ -307,6 +317,36 @@ def prepared(model: Model, data: Data) -> Prepared:
     _weighable(preparation, data, outcome)
     _trainable(preparation, data, outcome)
     return preparation
+
+
+def _refuse_target_among_inputs(spec: Any, data: Data, used: Sequence[str]) -> None:
+    """Refuse inputs computed from the target, and, unless they are named, columns that the target is computed from."""
+    for name in used:
+        if spec.target in _sources(name, data):
+            raise DataError(
+                f"the input '{name}' is computed from the target '{spec.target}', which is unknown where it is to be"
+                f" predicted: leave '{name}' out of the inputs",
+                path=("model", "inputs"),
+                code="self-reference",
+            )
+    if not spec.inputs and (sources := _sources(spec.target, data) & set(used)):
+        raise DataError(
+            f"the target '{spec.target}' is computed from {listed(sources)}, which would be among the inputs, as all"
+            " other columns are: name the inputs",
+            path=("model", "inputs"),
+            code="self-reference",
+        )
+
+
+def _sources(name: str, data: Data) -> set[str]:
+    """The columns that a computed column is computed from, directly or by way of others."""
+    out, remaining = set[str](), [name]
+    while remaining:
+        expression = data.derive.get(remaining.pop())
+        for used in (expression.names if expression is not None else frozenset()) - out:
+            out.add(used)
+            remaining.append(used)
+    return out
 
 
 def _weighable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
@@ -430,7 +470,7 @@ def answers(estimator: Any, matrix: Array, classes: np.ndarray | None) -> Array:
     """Probabilities of all classes of the target, also of those absent in training; or predicted numbers."""
     if classes is None:
         return np.asarray(estimator.predict(matrix), float)
-    out = np.zeros((len(matrix), len(classes)))
+    out = np.zeros((matrix.shape[0], len(classes)))
     out[:, np.asarray(estimator.classes_, int)] = estimator.predict_proba(matrix)
     return out
 

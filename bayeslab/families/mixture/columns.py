@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.digits import check_size
+from bayeslab.data.rows import read_columns
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.language.spec import Model
 
@@ -16,23 +15,7 @@ if TYPE_CHECKING:
     from bayeslab.families.mixture.spec import Mixture
 from bayeslab.families.mixture.trials import check_given
 
-__all__ = ["column_names", "gate_inputs", "named", "names_and_labels", "read_rows"]
-
-
-class named:
-    """Context that gives errors of emissions the columns' names, and rows counted from one."""
-
-    def __init__(self, columns: tuple[str, ...]) -> None:
-        self.columns = columns
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, DataError):
-            text = re.sub(r"\bcolumn (\d+)", lambda m: f"column '{self.columns[int(m[1])].strip()}'", error.message)
-            text = re.sub(r"\brow (\d+)", lambda m: f"row {int(m[1]) + 1}", text)
-            raise DataError(text, where=error.where, path=error.path, code=error.code) from None
+__all__ = ["column_names", "gate_inputs", "names_and_labels", "read_rows"]
 
 
 def column_names(spec: Mixture) -> tuple[str, ...]:
@@ -50,42 +33,20 @@ def read_rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray
     DataError
         A column holds text where numbers are expected, or the reverse.
     """
-    known = (*columns, *spec.gating)
-    n = len(data.labels.get(data.dataset.rows, ())) if any(data.has(name) for name in known) else 0
-    categorical = set(spec.words("categorical")) | ({spec.labels} if spec.labels else set())
-    out = np.full((n, len(columns)), np.nan)
-    for j, name in enumerate(columns):
-        if not data.has(name):
-            continue
-        term = data.term(name, missing=True)
-        if term.dims != (data.dataset.rows,):
-            raise DataError(f"column '{name}' does not hold one value a row", code="not-a-column")
-        if name in categorical:
-            codes = np.asarray(term.codes, float)
-            out[:, j] = np.where(codes < 0, np.nan, codes)
-        elif term.value is None:
-            raise DataError(_text_found(spec, data, name, term), code="not-numbers")
-        else:
-            out[:, j] = np.asarray(term.value, float)
-            if name == spec.trials:
-                continue  # checked with the trials
-            if np.isinf(out[:, j]).any():
-                row = int(np.isinf(out[:, j]).argmax())
-                raise DataError(
-                    f"column '{name}', row {row + 1}: {out[row, j]:g}; leave the cell empty if not known",
-                    code="not-finite",
-                )
-            if data.origin is None:
-                check_size(out[:, j], f"column '{name}'")
+    if not any(data.has(name) for name in (*columns, *spec.gating)):
+        return np.empty((0, len(columns)))
+    categorical = {*spec.words("categorical"), *([spec.labels] if spec.labels else [])}
+    unchecked = (spec.trials,) if isinstance(spec.trials, str) else ()  # checked with the trials
+    out = read_columns(data, columns, categorical, text=lambda name: _text_found(spec, data, name), unchecked=unchecked)
     check_given(spec, data, columns, out)
     return out
 
 
-def _text_found(spec: Mixture, data: Data, name: str, term: Any) -> str:
+def _text_found(spec: Mixture, data: Data, name: str) -> str:
     if data.origin is None:
         return f"column '{name}' is text, and its components are {spec.word(name)}; give it 'categorical' in component"
-    words = data.labels.get(name, ())
-    for row, code in enumerate(np.asarray(term.codes) if term.codes is not None else ()):
+    words, codes = data.labels.get(name, ()), data.term(name, missing=True).codes
+    for row, code in enumerate(np.asarray(codes) if codes is not None else ()):
         if code >= 0 and not _number(words[code]):
             message = f"column '{name}', row {row + 1}: '{words[code]}' is no number, as the column holds in the fit"
             return f"{message}; leave the cell empty if not known"
@@ -156,13 +117,21 @@ def gate_inputs(
     Raises
     ------
     DataError
-        A column is constant.
+        A column holds words or infinite numbers, or is constant.
     """
     if not spec.gating:
         return None, None
-    x = np.column_stack(
-        [np.asarray(data.term(name, role="a predictor of the weights").value, float) for name in spec.gating]
-    )
+    columns = []
+    for name in spec.gating:
+        value = data.term(name, role="a predictor of the weights").value
+        if value is None:
+            raise DataError(
+                f"column '{name}' holds words, and a predictor of the weights is a number: make numbers of it, one"
+                " column of 0 and 1 for a level",
+                code="not-numbers",
+            )
+        columns.append(np.asarray(value, float))
+    x = np.column_stack(columns)
     if np.isinf(x).any():
         row, column = np.argwhere(np.isinf(x))[0]
         raise DataError(

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.families.mixture.model import Resolved, resolved
+from bayeslab.families.mixture.model import resolved
 from bayeslab.families.mixture.spec import Mixture
 from bayeslab.language.expansion import Expansion, check_columns, numbers, unsupported
 from bayeslab.language.spec import Model
+from bayeslab.posterior.mixtures.bound_mixture import BoundMixture
 from bayeslab.posterior.observed.language import emission_nodes
 
 __all__ = ["expand"]
@@ -46,7 +47,7 @@ def _check(spec: Mixture) -> None:
             raise unsupported(reason, key)
 
 
-def _written(spec: Mixture, resolved: Resolved, data: Data) -> Expansion:
+def _written(spec: Mixture, resolved: BoundMixture, data: Data) -> Expansion:
     k, row = resolved.n_components, data.dataset.rows
     if np.isnan(resolved.rows).any():
         raise unsupported(

@@ -12,18 +12,9 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, OptionError, Reason, hint
-from bayeslab.families.mixture import (
-    completion,
-    component_shapes,
-    dirichlet_process,
-    exact_inference,
-    expectation_maximisation,
-    gibbs_sampling,
-    pymc_graph,
-    variational_bayes,
-)
-from bayeslab.families.mixture.dirichlet_process import prior_words
-from bayeslab.families.mixture.model import Candidates, Resolved, candidates, resolved
+from bayeslab.families.mixture import pymc_graph
+from bayeslab.families.mixture.model import Candidates, candidates, resolved
+from bayeslab.families.mixture.prior_numbers import written_priors
 from bayeslab.families.mixture.spec import Mixture
 from bayeslab.families.mixture.trials import check_drawn
 from bayeslab.language.spec import Model
@@ -32,20 +23,31 @@ from bayeslab.latents.labels.clusters import permute, permute_labels
 from bayeslab.latents.latent import Law
 from bayeslab.posterior.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
 from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
+from bayeslab.posterior.draws import each_draw, evenly
+from bayeslab.posterior.mixtures import (
+    completion,
+    component_shapes,
+    expectation_maximisation,
+    gibbs,
+    known_labels,
+    process,
+    variational_plans,
+)
+from bayeslab.posterior.mixtures.bound_mixture import BoundMixture
 from bayeslab.posterior.open_cells import row_by_row
-from bayeslab.posterior.relabelling import agreeing, evenly
+from bayeslab.posterior.relabelling import agreeing
 
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.families.mixture.component_shapes import Shapes
+    from bayeslab.posterior.mixtures.component_shapes import Shapes
 
 __all__ = ["MixturePosterior"]
 
 # This many rows suffice to identify the components.
 _TELLING = 100
-# Number of draws averaged: their Monte Carlo error is a twentieth of the posterior's sd.
-_DRAWS = 400
+# Number of draws averaged: their Monte Carlo error is a twentieth of the posterior's sd; and of those for clusters.
+_DRAWS, _CLUSTERED = 400, 500
 
 
 class MixturePosterior(Posterior):
@@ -63,7 +65,7 @@ class MixturePosterior(Posterior):
         return "row"
 
     @cached_property
-    def resolved(self) -> Resolved:
+    def resolved(self) -> BoundMixture:
         """The model on its data."""
         if self.origin is not None:
             return resolved(self.model, self.data, self.origin.resolved)
@@ -110,7 +112,7 @@ class MixturePosterior(Posterior):
         self._there()
         return pymc_graph.with_evidence(self.model, resolved, search=False)
 
-    def _counted(self) -> Resolved:
+    def _counted(self) -> BoundMixture:
         if self.spec.components == "sampled":
             raise ModelError(
                 "a sampled number of components has no graph of fixed size; use method gibbs, or give a number",
@@ -138,7 +140,7 @@ class MixturePosterior(Posterior):
             return f"components are summed out, {resolved.choice.described('component')}"
         if resolved.design is not None or resolved.problem.latent.inputs is not None:
             return "components are summed out"
-        return exact_inference.exact(resolved)
+        return known_labels.exact(resolved)
 
     @cached_property
     def em_plan(self) -> EMPlan | str:
@@ -164,7 +166,7 @@ class MixturePosterior(Posterior):
         resolved = self.resolved
         out: dict[str, str] = {}
         if resolved.process is not None:
-            out |= prior_words(resolved.process)
+            out |= process.prior_words(resolved.process)
         elif resolved.problem.latent.inputs is not None or resolved.n_components > 1:
             out |= {name: resolved.problem.latent.prior_text(name) for name in resolved.problem.latent.learned}
         for part in resolved.parts.values():
@@ -177,10 +179,10 @@ class MixturePosterior(Posterior):
         self._there()
         resolved = self.resolved
         if resolved.process is not None:
-            return dirichlet_process.by_partitions(resolved, self.model.data.rows)
+            return process.by_partitions(resolved, self.model.data.rows)
         if resolved.number is not None:
-            return gibbs_sampling.number_sampled(resolved, self.model.data.rows)
-        return gibbs_sampling.by_gibbs(resolved)
+            return process.number_sampled(resolved, self.model.data.rows)
+        return gibbs.by_gibbs(resolved)
 
     @cached_property
     def variational_plan(self) -> VariationalPlan | str:
@@ -192,8 +194,8 @@ class MixturePosterior(Posterior):
             )
         self._there()
         if self._process():
-            return variational_bayes.sticks(self.resolved)
-        return variational_bayes.variational(self.resolved)
+            return variational_plans.sticks(self.resolved)
+        return variational_plans.variational(self.resolved)
 
     def preferred_engine(self) -> tuple[str, str] | None:
         """Gibbs if the number of components is sampled."""
@@ -202,7 +204,7 @@ class MixturePosterior(Posterior):
         if self._process() and self.data.has(self.spec.modelled[0]) and not isinstance(self.gibbs_plan, str):
             what = "Pitman-Yor" if self.spec.discount else "Dirichlet"
             resolved = self.resolved
-            if not resolved.conjugate or "student_t" in resolved.parts:
+            if process.keeps_parameters(resolved):
                 return "gibbs", (
                     f"Gibbs steps with auxiliary components: a {what} process without conjugate priors, nothing"
                     " truncated"
@@ -216,10 +218,10 @@ class MixturePosterior(Posterior):
     def clusters(self, draws: Draws, rng: np.random.Generator) -> Named:
         """Components of the rows and co-clustering of rows: by name, dimensions and values."""
         if "_labels" in draws:
-            return dirichlet_process.summaries(draws["_labels"], self.model.data.rows)
+            return process.summaries(draws["_labels"], self.model.data.rows)
         resolved = self._with_parameters()
-        some = gibbs_sampling.some_draws({name: draws[name] for name in resolved.dims})
-        return gibbs_sampling.cluster_summaries(resolved, _responsibilities(resolved, some), self.model.data.rows, rng)
+        each = (r for _, r in _responsibilities(resolved, draws, _CLUSTERED))
+        return gibbs.cluster_summaries(resolved, each, self.model.data.rows, rng)
 
     def component_shapes(self, draws: Draws, columns: Sequence[str] | None) -> Shapes:
         """Shapes of the components over one column, or over two normal ones."""
@@ -227,15 +229,13 @@ class MixturePosterior(Posterior):
 
     def partition_shapes(self, partition: np.ndarray, columns: Sequence[str] | None) -> Shapes:
         """Shapes of the clusters of one partition, with their parameters at the mode."""
-        components, draws = dirichlet_process.as_components(self.resolved, partition)
+        components, draws = process.as_components(self.resolved, partition)
         return component_shapes.shapes(components, draws, columns)
 
     def cluster_number_prior(self) -> np.ndarray | None:
         """Prior probabilities of 0, 1, 2, ... clusters under a process, for few enough rows."""
         resolved = self.resolved
-        return (
-            None if resolved.process is None else dirichlet_process.number_prior(resolved.process, len(resolved.rows))
-        )
+        return None if resolved.process is None else process.number_prior(resolved.process, len(resolved.rows))
 
     def network(self) -> nx.DiGraph:
         """The graph of parameters, label and columns."""
@@ -282,7 +282,7 @@ class MixturePosterior(Posterior):
         resolved = self.resolved
         return _renamed(resolved, draws, by_location(resolved.location(draws, spec.order)))
 
-    def _with_parameters(self) -> Resolved:
+    def _with_parameters(self) -> BoundMixture:
         resolved = self.resolved
         if resolved.number is not None:
             raise OptionError(
@@ -309,20 +309,20 @@ class MixturePosterior(Posterior):
         resolved = self.resolved
         names = {name for name, dims in resolved.dims.items() if dims[:1] == ("component",)}
         names |= {name for name in draws if name.startswith("_")}
-        counts = dirichlet_process.counted(_responsibilities(resolved, draws), rng)
-        return names, counts, dirichlet_process.truncated(resolved, draws)
+        counts = process.counted(_responsibilities(resolved, draws), rng)
+        return names, counts, process.truncated(resolved, draws)
 
     def with_fitted_priors(self) -> Model:
         """The model with the fit's priors written out, so that further rows do not change them."""
         spec = self.spec
-        priors = dirichlet_process.written_priors(spec, self.resolved)
+        priors = written_priors(spec, self.resolved)
         return self.model.model_copy(update={"model": spec.model_copy(update={"priors": priors})})
 
     def joined(
         self, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
     ) -> dict[int, Mapping[str, np.ndarray]]:
         """States of chains in which the rows after the labelled ones are assigned to clusters."""
-        return dirichlet_process.joined(self.resolved, labels, alphas, seed, options)
+        return process.joined(self.resolved, labels, alphas, seed, options)
 
     def numbering_rule(self) -> str | None:
         """The rule in the file that numbers the components in every draw."""
@@ -355,7 +355,7 @@ class MixturePosterior(Posterior):
             return {
                 "row": (
                     (self.model.data.rows,),
-                    dirichlet_process.log_densities(self.resolved, draws),
+                    process.log_densities(self.resolved, draws),
                 )
             }
         resolved = self._with_parameters()
@@ -365,26 +365,19 @@ class MixturePosterior(Posterior):
         """Posterior predictive draws of the rows, at each draw."""
         check_drawn(self.spec, self.data, self.resolved.columns, self.resolved.rows)
         if "_labels" in draws:
-            return dirichlet_process.replications(self.resolved, draws, self.model.data.rows, rng)
+            return process.replications(self.resolved, draws, self.model.data.rows, rng)
         resolved = self._with_parameters()
-        names, n_rows = list(resolved.dims), len(resolved.rows)
-        columns = [c for part in resolved.parts.values() for c in part.columns]
-        out = np.empty((len(draws[names[0]]), n_rows, len(columns)))
         latent = replace(resolved.problem.latent, allowed=None)  # without information from the rows
-        for i in range(len(out)):
-            theta = resolved.theta({name: draws[name][i] for name in names})
-            labels = latent.simulate(theta, rng.random(n_rows))
-            at = 0
-            for name, part in resolved.parts.items():
-                parameters = resolved.parameters_of(name, theta)
-                made = part.sample(rng, parameters, labels, resolved.rows[:, list(part.given_at)])
-                out[i, :, at : at + made.shape[1]] = made
-                at += made.shape[1]
-        whole = {c for part in resolved.parts.values() if part.discrete for c in part.columns}
-        return {
-            c: ((self.model.data.rows,), out[..., j].astype(np.int64) if c in whole else out[..., j])
-            for j, c in enumerate(columns)
-        }
+        made = []
+        for values in each_draw(draws, resolved.dims):
+            theta = resolved.theta(values)
+            labels = latent.simulate(theta, rng.random(len(resolved.rows)))
+            made.append(resolved.sample(rng, theta, labels))
+        return self._named(resolved, np.stack(made))
+
+    def _named(self, resolved: BoundMixture, rows: np.ndarray) -> Named:
+        """Drawn rows (draws, rows, columns) by column."""
+        return {column: ((self.model.data.rows,), v) for column, v in resolved.as_columns(rows).items()}
 
     def completed(self, draws: Draws, rng: np.random.Generator) -> Named:
         """Draws of missing cells given the rest of the row; posterior predictive draws of complete rows."""
@@ -399,13 +392,10 @@ class MixturePosterior(Posterior):
         }
         return row_by_row(lacking, lambda: self._filled(resolved, draws, rng), lambda: self.predictive(draws, rng))
 
-    def _filled(self, resolved: Resolved, draws: Draws, rng: np.random.Generator) -> Named:
+    def _filled(self, resolved: BoundMixture, draws: Draws, rng: np.random.Generator) -> Named:
         """All rows, with missing cells drawn."""
-        if "_labels" in draws:
-            return dirichlet_process.completed(resolved, draws, self.model.data.rows, rng)
-        whole = {c for part in resolved.parts.values() if part.discrete for c in part.columns}
-        columns = completion.completed(resolved, draws, rng)
-        return {c: ((self.model.data.rows,), v.astype(np.int64) if c in whole else v) for c, v in columns.items()}
+        fill = process.completed if "_labels" in draws else completion.completed
+        return self._named(resolved, fill(resolved, draws, rng))
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
         """P(component | row) for new rows, averaged over the posterior draws."""
@@ -414,15 +404,10 @@ class MixturePosterior(Posterior):
             self._there()
         if "_labels" in draws:
             labels = self.data.labels.get(self.model.data.rows, np.arange(len(self.resolved.rows)))
-            return {self.model.data.rows: labels} | dirichlet_process.membership(
-                self.fitted.resolved, self.resolved, draws
-            )
+            return {self.model.data.rows: labels} | process.membership(self.fitted.resolved, self.resolved, draws)
         on = self._with_parameters()
-        names = list(on.dims)
-        n = len(draws[names[0]])
-        some = evenly(n, _DRAWS)
         total = np.zeros((len(on.rows), on.n_components))
-        for _, r in _responsibilities(on, {name: draws[name][some] for name in names}):
+        for _, r in _responsibilities(on, draws, _DRAWS):
             total += r
         if (lost := total.sum(axis=1) == 0).any():
             raise DataError(
@@ -434,7 +419,7 @@ class MixturePosterior(Posterior):
         return {self.model.data.rows: labels} | {f"P({name})": total[:, k] for k, name in enumerate(on.names)}
 
 
-def _renamed(resolved: Resolved, draws: Mapping[str, np.ndarray], moves: np.ndarray) -> dict[str, np.ndarray]:
+def _renamed(resolved: BoundMixture, draws: Mapping[str, np.ndarray], moves: np.ndarray) -> dict[str, np.ndarray]:
 
     out = dict(draws)
     named = {name for name, dims in resolved.dims.items() if dims[:1] == ("component",) and name in draws}
@@ -449,19 +434,22 @@ def _renamed(resolved: Resolved, draws: Mapping[str, np.ndarray], moves: np.ndar
     return out
 
 
-def _inner(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> set[str]:
+def _inner(resolved: BoundMixture, draws: Mapping[str, np.ndarray]) -> set[str]:
     """Auxiliary parameters of the graph, one set for each component."""
     return {n for n, v in draws.items() if n.startswith("_") and np.ndim(v) > 1 and v.shape[1] == resolved.n_components}
 
 
-def _laws(resolved: Resolved, draws: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> Iterator[Law]:
-    """The components of all rows, or of some, at each draw."""
+def _laws(
+    resolved: BoundMixture, draws: Mapping[str, np.ndarray], rows: np.ndarray | None = None, most: int | None = None
+) -> Iterator[Law]:
+    """The components of all rows, or of some, at each draw, or at ``most`` of them."""
     problem = resolved.problem if rows is None else resolved.problem.at(rows)
-    names = list(resolved.dims)
-    for i in range(len(draws[names[0]])):
-        yield problem.law(resolved.theta({name: draws[name][i] for name in names}))
+    return (problem.law(resolved.theta(values)) for values in each_draw(draws, resolved.dims, most))
 
 
-def _responsibilities(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Log evidence (N,) and responsibilities (N, K) at each draw."""
-    return ((law.log_likelihoods(True), law.filter("filter")) for law in _laws(resolved, draws))
+def _responsibilities(
+    resolved: BoundMixture, draws: Mapping[str, np.ndarray], most: int | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Log evidence (N,) and responsibilities (N, K) at each draw, or at ``most`` of them."""
+    laws = _laws(resolved, draws, most=most)
+    return ((law.log_likelihoods(True), law.filter("filter")) for law in laws)

@@ -10,38 +10,14 @@ import numpy as np
 
 from bayeslab.distributions import DISTRIBUTIONS, Law, emissions, maths
 from bayeslab.errors import ModelError, OptionError, hint
-from bayeslab.language.expressions import parse
-from bayeslab.language.nodes import bound_arguments, call_name
+from bayeslab.language.numeric_priors import has_numbers, numbers, read_prior
 from bayeslab.latents.partitions.dirichlet_process import Concentration, ProcessPrior
+from bayeslab.posterior.mixtures.bound_mixture import BoundMixture
 
 if TYPE_CHECKING:
     from bayeslab.families.mixture.spec import Mixture
 
-__all__ = ["beta_or_gamma", "concentration", "gaussian_prior", "given_law", "lkj", "numbers", "process_prior"]
-
-
-def numbers(text: str, words: Mapping[str, tuple[str, ...]], where: str) -> tuple[str, tuple[Any, ...]]:
-    """The distribution and the numbers of a prior such as ``Beta(2, 3)``.
-
-    Raises
-    ------
-    ModelError
-        The prior is another distribution, or its parameters are not numbers.
-    """
-    path = ("model", "priors", where)
-    try:
-        tree = parse(text).tree
-    except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
-    word = call_name(tree)
-    if word is not None and word in words and isinstance(tree, ast.Call):
-        arguments = bound_arguments(tree, word)
-        try:
-            return word, tuple(ast.literal_eval(arguments[key]) for key in words[word])
-        except (KeyError, ValueError, TypeError):
-            pass
-    allowed = " or ".join(f"{w}({', '.join(keys)})" for w, keys in words.items())
-    raise ModelError(f"the prior of '{where}' is {allowed} with numbers, not {text}", path=path, code="bad-prior")
+__all__ = ["beta_or_gamma", "concentration", "gaussian_prior", "given_law", "lkj", "process_prior", "written_priors"]
 
 
 def concentration(spec: Mixture, n: int, where: str = "weights") -> Any:
@@ -145,36 +121,32 @@ def given_law(text: str, distribution: str, parameter: str, path: tuple[str | in
         The prior is not a univariate distribution with numeric parameters, or has values outside the parameter's
         domain.
     """
-    try:
-        tree = parse(text).tree
-    except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
-    name = call_name(tree)
+    word, given = read_prior(text, path)
     what = f"the prior of {distribution}'s {parameter}"
-    if name is None or not isinstance(tree, ast.Call):
+    if word is None:
         raise ModelError(
             f"{what} is a distribution with numbers, such as Gamma(2, 1), not {text}", path=path, code="bad-prior"
         )
-    entry = DISTRIBUTIONS.get(name)
+    entry = DISTRIBUTIONS.get(word)
     if entry is None:
         raise ModelError(
-            f"{what}: unknown distribution '{name}'{hint(name, DISTRIBUTIONS)}", path=path, code="not-a-distribution"
+            f"{what}: unknown distribution '{word}'{hint(word, DISTRIBUTIONS)}", path=path, code="not-a-distribution"
         )
-    functions = None if entry.support or entry.discrete or entry.atoms or not entry.proper else maths(name)
+    functions = None if entry.support or entry.discrete or entry.atoms or not entry.proper else maths(word)
     if functions is None:
         raise ModelError(
             f"{what} is a density of one number, such as Gamma(2, 1), not {text}", path=path, code="bad-prior"
         )
+    if not has_numbers(given):
+        raise ModelError(f"{what} is {word} with numbers, not {text}", path=path, code="bad-prior")
+    arrays = {name: np.asarray(value, float) for name, value in given.items()}
     try:
-        given = {key: np.asarray(float(ast.literal_eval(value))) for key, value in bound_arguments(tree, name).items()}
-        functions.canonical(**given)
+        functions.canonical(**arrays)
     except ModelError as error:
         raise ModelError(f"{what}: {error.message}", path=path, code=error.code) from None
-    except (ValueError, TypeError, SyntaxError):
-        raise ModelError(f"{what} is {name} with numbers, not {text}", path=path, code="bad-prior") from None
     if entry.angles and parameter not in DISTRIBUTIONS[distribution].angles:
-        raise ModelError(f"{what}: {name} is of angles, and {parameter} is none", path=path, code="out-of-range")
-    law = Law(name, given)
+        raise ModelError(f"{what}: {word} is of angles, and {parameter} is none", path=path, code="out-of-range")
+    law = Law(word, arrays)
     interval = DISTRIBUTIONS[distribution].domain.parameters.get(parameter)
     if interval is not None:
         low, high = float(interval.low), float(interval.high)
@@ -206,3 +178,34 @@ def process_prior(spec: Mixture) -> ProcessPrior:
         return ProcessPrior(alpha, float(spec.discount))
     except OptionError as error:
         raise ModelError(error.message, path=path, code=error.code) from None
+
+
+def written_priors(spec: Mixture, mixture: BoundMixture) -> dict[str, Any]:
+    """The priors of the file, with default priors on the data's scale written as numbers."""
+    out = dict(spec.priors)
+    normal = [part for part in mixture.parts.values() if isinstance(part.emission.prior, emissions.NormalPrior)]
+    if len(normal) == 1 and not out.keys() & {"mean", "sd", "correlation"}:
+        prior = normal[0].emission.prior
+        out["components"] = {
+            "mean": np.asarray(prior.mean).tolist(),
+            "rows": float(prior.kappa),
+            "dof": float(prior.nu),
+            "scale": np.asarray(prior.scale).tolist(),
+        }
+    rates = [part for name, part in mixture.parts.items() if name in ("poisson", "exponential")]
+    if rates and "rate" not in out:
+        pairs = {(float(a), float(b)) for part in rates for a, b in zip(*_each(part.emission), strict=True)}
+        if len(pairs) > 1 or len(normal) > 1:
+            raise OptionError(
+                "rates of several columns have priors on the scale of each: give priors: {rate: Gamma(a, b)} in the"
+                " model that is to get more rows",
+                code="incomplete",
+            )
+        a, b = pairs.pop()
+        out["rate"] = f"Gamma({a!r}, {b!r})"
+    return out
+
+
+def _each(emission: Any) -> tuple[np.ndarray, np.ndarray]:
+    first, second = (np.broadcast_to(p, (emission.n_columns,)) for p in emission.prior)
+    return first, second

@@ -12,9 +12,9 @@ from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Dataset
 from bayeslab.errors import ModelError
 from bayeslab.families import graph as graphs
-from bayeslab.families.mixture.expectation_maximisation import first_guess
-from bayeslab.families.mixture.model import Resolved
 from bayeslab.language.spec import Model
+from bayeslab.posterior.mixtures.bound_mixture import BoundMixture
+from bayeslab.posterior.mixtures.expectation_maximisation import first_guess
 from bayeslab.posterior.mixtures.search import AllCollapsed, MixtureOptions, fit_mixture
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["with_evidence", "written_out"]
 
 
-def start_of(resolved: Resolved) -> dict[str, Any] | None:
+def start_of(resolved: BoundMixture) -> dict[str, Any] | None:
     """Posterior mode from a few searches, as the start of chains; None if all searches collapsed."""
     problem = resolved.problem
     if np.max(problem.latent.dirichlet) < 1 and problem.latent.inputs is None:
@@ -37,7 +37,7 @@ def start_of(resolved: Resolved) -> dict[str, Any] | None:
     return dict(fit.parameters)
 
 
-def with_evidence(model: Model, resolved: Resolved, *, search: bool = True) -> pymc.Model:
+def with_evidence(model: Model, resolved: BoundMixture, *, search: bool = True) -> pymc.Model:
     """Parameters, and log p(rows | parameters) with every row's component summed out.
 
     ``search``: whether to search for a mode where chains start.
@@ -74,7 +74,7 @@ def with_evidence(model: Model, resolved: Resolved, *, search: bool = True) -> p
     return built
 
 
-def _begun(model: Model, resolved: Resolved) -> pymc.Model:
+def _begun(model: Model, resolved: BoundMixture) -> pymc.Model:
     """A PyMC model with the dimensions, and the parameters whose priors are in the model language."""
     import pymc as pm
 
@@ -94,7 +94,7 @@ def _begun(model: Model, resolved: Resolved) -> pymc.Model:
     return built
 
 
-def _variables(resolved: Resolved, start: dict[str, Any] | None) -> dict[str, Any]:
+def _variables(resolved: BoundMixture, start: dict[str, Any] | None) -> dict[str, Any]:
     """The parameters of all parts, and the variables behind them."""
     values = {} if start is None else resolved.values(start)
     out: dict[str, Any] = {}
@@ -103,14 +103,14 @@ def _variables(resolved: Resolved, start: dict[str, Any] | None) -> dict[str, An
     return out
 
 
-def _mixing(resolved: Resolved, start: dict[str, Any] | None) -> dict[str, Any]:
+def _mixing(resolved: BoundMixture, start: dict[str, Any] | None) -> dict[str, Any]:
     """The weights or the gate, and ``log_weights`` (K,), or (N, K) with a gate."""
     if resolved.process is not None and resolved.problem.latent.inputs is None:
         return {"log_weights": _sticks(resolved, None if start is None else start["weights"])}
     return resolved.problem.latent.variables(start)
 
 
-def _sticks(resolved: Resolved, start: np.ndarray | None) -> Any:
+def _sticks(resolved: BoundMixture, start: np.ndarray | None) -> Any:
     """Log weights (K,) of a truncated process; the last one is the rest of the stick."""
     import pymc as pm
     import pytensor.tensor as pt
@@ -141,7 +141,7 @@ def _sticks(resolved: Resolved, start: np.ndarray | None) -> Any:
     return log_weights
 
 
-def written_out(model: Model, resolved: Resolved, data: Data) -> pymc.Model:
+def written_out(model: Model, resolved: BoundMixture, data: Data) -> pymc.Model:
     """Parameters, ``label`` for each row, and a node for each column."""
     import pymc as pm
     import pytensor.tensor as pt

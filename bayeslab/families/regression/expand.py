@@ -218,6 +218,8 @@ class _Written:
                 f"sd_{group.name}": f"How much {group.name} levels differ.",
                 f"_chol_{group.name}": f"Standard deviations and correlations of the effects of a {group.name},"
                 " as a Cholesky factor.",
+                f"_length_{group.name}": "Lengths of the rows of this factor, divided out: the standard deviations are"
+                " known.",
                 f"_raw_{group.name}": f"Effects of each {group.name}, over their standard deviation (non-centred).",
                 f"u_{group.name}": f"Effects of each {group.name}: how far it lies from the population.",
                 f"corr_{group.name}": "The correlations themselves, to be looked at.",

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import special
 
-from bayeslab.distributions import DISTRIBUTIONS, Distribution, Interval, Maths, Response, maths
+from bayeslab.distributions import DISTRIBUTIONS, Distribution, Interval, Maths, Response, closed_moments, maths
 from bayeslab.errors import ModelError, hint, listed
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
@@ -256,6 +256,15 @@ class Likelihood:
                 return np.log(np.take_along_axis(driven, index, axis=-1)[..., 0])
         with np.errstate(all="ignore"):
             return np.asarray(self._maths.log_density(y, *self.parameters(driven, auxiliary, data)))
+
+    def moments(self, driven: np.ndarray, auxiliary: Arrays, data: Arrays) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and variance of the response; None if they have no closed form, or if the response has levels."""
+        closed = closed_moments(self.distribution)
+        if closed is None or self.levels is not None:
+            return None
+        with np.errstate(all="ignore"):
+            mean, variance = closed(*self.parameters(driven, auxiliary, data))
+        return np.asarray(mean), np.asarray(variance)
 
     def draw(self, rng: np.random.Generator, driven: np.ndarray, auxiliary: Arrays, data: Arrays) -> np.ndarray:
         """Draws of responses."""

@@ -12,14 +12,15 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import DataError
-from bayeslab.families import DENSITY, LEFT, PROBABILITY, RIGHT
 from bayeslab.families.graph.posterior import GraphPosterior
 from bayeslab.families.regression import arrays
 from bayeslab.families.regression.arrays import replications
 from bayeslab.families.regression.exact_inference import plan
+from bayeslab.families.regression.expectation import ExpectedResponse
 from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regression.lowered import Lowered, Remark
 from bayeslab.families.regression.lowering import lower, written_places
+from bayeslab.families.regression.machine import machine_model
 from bayeslab.families.regression.pymc_graph import with_rows_summed, with_weights
 from bayeslab.families.regression.rows import without_response
 from bayeslab.families.regression.spec import Regression
@@ -27,11 +28,13 @@ from bayeslab.language.expressions import parse
 from bayeslab.language.formula import parse_formula
 from bayeslab.language.nodes import call_name
 from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
+from bayeslab.posterior.event_kinds import DENSITY, LEFT, PROBABILITY, RIGHT
 
 if TYPE_CHECKING:
     import pymc
 
     from bayeslab.posterior.answer import Plan
+    from bayeslab.posterior.machine.model import MachineModel
 
 __all__ = ["RegressionPosterior"]
 
@@ -84,6 +87,9 @@ class RegressionPosterior(Posterior):
             built = GraphPosterior(lowered.model, lowered.data).graph(purpose=purpose, targets=targets)
         return with_weights(lowered, built) if purpose == "fit" and lowered.weights is not None else built
 
+    def machine_model(self) -> MachineModel:
+        return machine_model(self.lowered)
+
     @cached_property
     def exact_plan(self) -> Plan | str:
         """The closed form of Gaussian regressions whose coefficients are normal given at most two scales."""
@@ -96,6 +102,10 @@ class RegressionPosterior(Posterior):
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
         """Probability of each level for every new row, averaged over the posterior."""
         return arrays.probabilities(self.lowered, draws)
+
+    def expectation(self) -> ExpectedResponse:
+        """The expected response as a function of the predictors."""
+        return ExpectedResponse(self.lowered)
 
     def log_likelihoods(self, draws: Draws) -> Named | None:
         """Log likelihood of each row at each draw, on arrays; None if only the graph can give it."""
@@ -137,7 +147,10 @@ class RegressionPosterior(Posterior):
             name = node.split("[")[0]
             if name.startswith("_chol_"):
                 group = name.removeprefix("_chol_")
-                out[f"sd_{group}, corr_{group}"] = text
+                known = f"sd_{group}" in lowered.nodes
+                out[f"corr_{group}" if known else f"sd_{group}, corr_{group}"] = (
+                    f"LKJ({text.partition('eta=')[2].partition(',')[0]})" if known else text
+                )
             elif call_name(parse(text).tree) in {*DISTRIBUTIONS, "Ordered"} and not name.startswith("_"):
                 out[node] = text
         slopes = {f"b[{name}]": text for name, text in zip(lowered.design.names, lowered.slopes, strict=True)}

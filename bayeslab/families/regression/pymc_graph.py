@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from bayeslab.families.regression.lowered import Lowered
 
-__all__ = ["observations", "with_rows_summed", "with_weights"]
+__all__ = ["SquaredRows", "observations", "with_rows_summed", "with_weights", "without_rows"]
 
 
 def observations(lowered: Lowered, known: np.ndarray | None = None) -> Observations:
@@ -31,7 +32,7 @@ def observations(lowered: Lowered, known: np.ndarray | None = None) -> Observati
     known : ndarray (p,), optional
         Coefficients of the intercept and of the predictors, NaN where unknown; known ones become part of the offset.
     """
-    from scipy import sparse
+    from scipy.sparse import csr_array, hstack
 
     design = lowered.design
     assert lowered.y is not None
@@ -42,14 +43,14 @@ def observations(lowered: Lowered, known: np.ndarray | None = None) -> Observati
         target, dense = target - dense[:, held] @ known[held], dense[:, ~held]
     if not design.groups:
         return Observations.weighted(dense, target, lowered.weights)
-    parts = [sparse.csr_array(dense)]
+    parts = [csr_array(dense)]
     for group in design.groups:
         k = len(group.effects)
         columns = group.codes[:, None] * k + np.arange(k)
         row = np.repeat(np.arange(design.n), k)
         shape = (design.n, len(group.labels) * k)
-        parts.append(sparse.csr_array((group.columns.ravel(), (row, columns.ravel())), shape=shape))
-    return Observations.weighted(sparse.hstack(parts, format="csr"), target, lowered.weights)
+        parts.append(csr_array((group.columns.ravel(), (row, columns.ravel())), shape=shape))
+    return Observations.weighted(hstack(parts, format="csr"), target, lowered.weights)
 
 
 def with_rows_summed(lowered: Lowered) -> pymc.Model:
@@ -60,6 +61,28 @@ def with_rows_summed(lowered: Lowered) -> pymc.Model:
     import pymc as pm
     import pytensor.tensor as pt
 
+    built = without_rows(lowered).graph()
+    form = SquaredRows.of(lowered)
+    with built:
+
+        def value(name: str) -> Any:
+            return built[name] if name in built.named_vars else pt.constant(lowered.fixed[name])
+
+        theta = pt.concatenate([pt.atleast_1d(value(name)).ravel() for name in form.names])
+        # One array holds everything from the rows, so that other rows need no compilation.
+        delta = pt.concatenate([pt.dot(form.at.inverse, theta - form.at.point), np.ones(1)])
+        square = pt.dot(delta, pt.dot(form.whole, delta))
+        sigma = value("sigma")
+        constant = 0.5 * form.count * LOG_2PI
+        pm.Potential(
+            f"{lowered.formula.outcome}_rows",
+            -constant - form.count * pt.log(sigma) - 0.5 * square * (form.at.unit / sigma) ** 2,
+        )
+    return built
+
+
+def without_rows(lowered: Lowered) -> graphs.GraphPosterior:
+    """The nodes of a regression without the response."""
     outcome = lowered.formula.outcome
     nodes = {name: text for name, text in lowered.nodes.items() if name.split("[")[0] != outcome}
     spec = graphs.Graph(nodes={**nodes})
@@ -68,27 +91,38 @@ def with_rows_summed(lowered: Lowered) -> pymc.Model:
     fixed_columns = {n: c for n, c in lowered.data.dataset.columns.items() if c.dims is not None and rows not in c.dims}
     for group in lowered.design.groups:
         fixed_columns.pop(group.name, None)
-    built = graphs.compile(model, bind(model, Dataset(fixed_columns, "unused"), model.factors())).graph()
-    observed = observations(lowered)
-    at, ((gram, cross, square),) = coordinates([[observed]], np.ones(1), np.zeros(1, bool))
-    with built:
+    return graphs.compile(model, bind(model, Dataset(fixed_columns, "unused"), model.factors()))
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredRows:
+    """The residual sum of squares of a linear regression, as a quadratic form in the coefficients.
+
+    Attributes
+    ----------
+    names : list of str
+        The nodes of the coefficients, in their order.
+    at : Coordinates
+        The least-squares point and the scale of the coefficients about it.
+    whole : ndarray (p + 1, p + 1)
+        The form, in scaled coefficients and a one.
+    count : float
+        Number of rows, or the sum of their weights.
+    """
+
+    names: list[str]
+    at: Any
+    whole: np.ndarray
+    count: float
+
+    @classmethod
+    def of(cls, lowered: Lowered) -> SquaredRows:
+        observed = observations(lowered)
+        at, ((gram, cross, square),) = coordinates([[observed]], np.ones(1), np.zeros(1, bool))
         start = ["Intercept_centred" if lowered.centre is not None else "Intercept"] if lowered.design.intercept else []
         names = [*start, *(["b"] if lowered.design.names else []), *(f"u_{g.name}" for g in lowered.design.groups)]
-
-        def value(name: str) -> Any:
-            return built[name] if name in built.named_vars else pt.constant(lowered.fixed[name])
-
-        theta = pt.concatenate([pt.atleast_1d(value(name)).ravel() for name in names])
-        # One array holds everything from the rows, so that other rows need no compilation.
         whole = np.block([[gram, -cross[:, None]], [-cross[None], np.full((1, 1), square)]])
-        delta = pt.concatenate([pt.dot(at.inverse, theta - at.point), np.ones(1)])
-        square = pt.dot(delta, pt.dot(whole, delta))
-        sigma = value("sigma")
-        constant = 0.5 * observed.count * LOG_2PI
-        pm.Potential(
-            f"{outcome}_rows", -constant - observed.count * pt.log(sigma) - 0.5 * square * (at.unit / sigma) ** 2
-        )
-    return built
+        return cls(names, at, whole, observed.count)
 
 
 def with_weights(lowered: Lowered, built: pymc.Model) -> pymc.Model:

@@ -12,7 +12,16 @@ from bayeslab.families.regression.likelihoods import LIKELIHOODS, accepted, like
 from bayeslab.language.formula import parse_formula
 from bayeslab.language.spec import ColumnName, Family
 
-__all__ = ["Regression"]
+__all__ = ["PARTS", "Regression"]
+
+# Names of nodes, columns and dimensions of regressions; a response of such a name is refused by those that have it.
+PARTS = frozenset(
+    (
+        *("Intercept", "Intercept_centred", "alpha", "b", "b_location", "b_scale", "b_unit", "contrasts", "cutpoint"),
+        *("cutpoints", "design", "design_mean", "lower", "offset", "predictor", "sigma", "tau", "trials", "unit"),
+        *("response_contrast", "response_level", "upper"),
+    )
+)
 
 
 class _Schema:

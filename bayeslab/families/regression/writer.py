@@ -18,6 +18,7 @@ import numpy as np
 from bayeslab.data.dataset import Column
 from bayeslab.data.design import Design
 from bayeslab.digits import constant, located, spread_of
+from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.families.regression.likelihoods import INVERSE_LINKS, likelihood
 from bayeslab.families.regression.lowered import link_of
@@ -25,6 +26,7 @@ from bayeslab.families.regression.rows import Rows
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.expressions import parse
 from bayeslab.language.formula import Formula
+from bayeslab.language.nodes import call_name
 
 __all__ = ["Writer", "problem"]
 
@@ -429,11 +431,18 @@ class Writer:
                 sds = prior or f"HalfStudentT(3, [{', '.join(scale)}])"
                 self.dims[f"{effect}_with"] = effect
                 rows = f"_chol_{name} / sd_{name}"
+                effects, lengths = f"dot(_raw_{name}, _chol_{name}, {twin})", f"sqrt(sum(_chol_{name} ** 2, {twin}))"
+                sd = {f"sd_{name}[{effect}]": lengths}
+                if prior is not None and call_name(parse(prior).tree) not in DISTRIBUTIONS:
+                    # LKJCholeskyCov has no known sds: its sds are independent of its correlations and are divided out.
+                    sds, rows, effects = "LogNormal(0, 0.1)", f"_chol_{name} / _length_{name}", f"sd_{name} * {effects}"
+                    effects += f" / _length_{name}"
+                    sd = {f"_length_{name}[{effect}]": lengths, f"sd_{name}": prior}
                 self.nodes |= {
                     f"_chol_{name}[{effect}, {twin}]": f"LKJCholeskyCov(eta={eta}, sd_dist={sds})",
                     f"_raw_{name}[{name}, {twin}]": "Normal(0, 1)",
-                    f"u_{name}[{name}, {effect}]": f"dot(_raw_{name}, _chol_{name}, {twin})",
-                    f"sd_{name}[{effect}]": f"sqrt(sum(_chol_{name} ** 2, {twin}))",
+                    f"u_{name}[{name}, {effect}]": effects,
+                    **sd,
                     f"corr_{name}[{effect}, {effect}_with]": (
                         f"dot({rows}, rename({rows}, {effect}, {effect}_with), {twin})"
                     ),

@@ -18,9 +18,12 @@ from bayeslab.errors import DataError, hint, listed
 from bayeslab.families.topics.spec import Topics
 from bayeslab.language.spec import Model
 from bayeslab.latents.topics.topics import Corpus
+from bayeslab.memory import require_memory
 
 # Largest number of days, each of which has concentrations to sample.
 _MOST_DAYS = 10_000
+# Bytes of memory for each word: its number, and its topic.
+_BYTES = 12
 
 __all__ = [
     "Documents",
@@ -348,8 +351,13 @@ def _named(column: Column) -> np.ndarray:
 
 def _whole(model: Model, data: Data, name: str) -> np.ndarray:
     values = _column(model, data, name, "count").values
-    if values.dtype.kind not in "if" or np.any(~(values >= 0)) or np.any(values != np.floor(values)):
+    whole = values.dtype.kind in "if" and np.all(np.isfinite(values) & (values >= 0) & (values == np.floor(values)))
+    if not whole:
         raise DataError(f"column '{name}' holds counts: whole numbers, 0 or more", code="not-whole")
+    # Every single word has a topic.
+    n_words = int(values.astype(float).sum())
+    what = f"the {n_words:,} words that column '{name}' counts"
+    require_memory(_BYTES * n_words, what, "divide the counts, or leave out frequent words", kind=DataError)
     return values.astype(np.int64)
 
 

@@ -32,8 +32,8 @@ from scipy import optimize, special, stats
 from bayeslab.latents.chains import duration
 from bayeslab.latents.chains.chain import Chain, dense_logs
 from bayeslab.latents.chains.forward_backward import Edges, HiddenChain
-from bayeslab.latents.chains.state_chain import ChainOver, MarkovLaw
-from bayeslab.latents.latent import Expected, Law
+from bayeslab.latents.chains.segments import PairChain, SegmentLaw
+from bayeslab.latents.chains.state_chain import ChainOver
 
 __all__ = ["OF_DURATIONS", "DurationChain"]
 
@@ -150,51 +150,28 @@ class DurationChain(ChainOver):
         return duration.SemiMarkovChain(start, transition, self.log_duration(values))
 
     @cached_property
-    def _moves(self) -> tuple[np.ndarray, np.ndarray]:
-        """Transitions of pairs (state, age), numbered by state: sources and targets in order."""
-        k, longest = self.n_states, self.longest
-        pairs = np.arange(k * longest)
-        stay = pairs[pairs % longest < longest - 1]
-        i, j = np.nonzero(self.mask)
-        leave = (i[:, None] * longest + np.arange(longest)).ravel()
-        sources = np.concatenate([stay, leave])
-        targets = np.concatenate([stay + 1, np.repeat(j * longest, longest)])
-        order = np.lexsort((targets, sources))
-        return sources[order], targets[order]
+    def pairs(self) -> PairChain:
+        """The chain of pairs (state, age)."""
+        return PairChain(self.mask, self.longest)
 
-    @cached_property
+    @property
     def edges(self) -> Edges:
         """Of the chain that is computed with."""
-        sources, targets = self._moves
-        n = self.n_states * self.longest
-        return Edges(np.searchsorted(sources, np.arange(n + 1)), targets)
+        return self.pairs.edges
 
     @property
     def last(self) -> np.ndarray:
-        return np.repeat(np.arange(self.n_states), self.longest)
+        return self.pairs.last
 
     def fold(self, posterior: np.ndarray) -> np.ndarray:
-        return np.asarray(posterior).reshape(*posterior.shape[:-1], self.n_states, self.longest).sum(axis=-1)
+        return self.pairs.fold(posterior)
 
     def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
         """The chain of pairs."""
-        law = self.segments(values)
-        alive = np.logaddexp.accumulate(law.log_duration[:, ::-1], axis=1)[:, ::-1]
-        after = np.concatenate([alive[:, 1:], np.full((self.n_states, 1), -np.inf)], axis=1)
-        there = alive > -np.inf
-        base = np.where(there, alive, 0.0)
-        go_on = np.where(there, after - base, -np.inf).ravel()
-        end = np.where(there, law.log_duration - base, -np.inf).ravel()
-        sources, targets = self._moves
-        i, j = sources // self.longest, targets // self.longest
-        begins = targets % self.longest == 0
-        values_on = np.where(begins, end[sources] + law.log_transition[i, j], go_on[sources])
-        start = np.full((self.n_states, self.longest), -np.inf)
-        start[:, 0] = law.log_start
-        return HiddenChain(start.ravel(), values_on, self.edges)
+        return self.pairs.hidden(self.segments(values))
 
     def law(self, values: Mapping[str, np.ndarray], log_density: np.ndarray, offsets: np.ndarray) -> SegmentLaw:
-        return SegmentLaw(self, values, log_density, offsets)
+        return SegmentLaw(self.pairs, self.segments(values), log_density, offsets)
 
     # ------------------------------------------------------------------ learning
 
@@ -322,50 +299,6 @@ class DurationChain(ChainOver):
             alpha = values["duration_alpha"][:, None]
             out = pt.gammaln(d + alpha) - special.gammaln(d + 1) + d * (pt.log(mu) - pt.log(mu + alpha))
         return out - pt.logsumexp(out, axis=1, keepdims=True)
-
-
-@dataclass(frozen=True, eq=False)
-class SegmentLaw(Law):
-    """Segments at given parameters; computations other than counts use the chain of pairs."""
-
-    states: DurationChain
-    values: Mapping[str, np.ndarray]
-    log_density: np.ndarray
-    offsets: np.ndarray
-
-    condition = MarkovLaw.condition
-
-    def expected(self) -> Expected:
-        smoothed = duration.smooth(self.states.segments(self.values), self.log_density, self.offsets)
-        counts = {
-            "initial": smoothed.start_counts,
-            "transition": smoothed.transition_counts,
-            "duration": smoothed.duration_counts,
-        }
-        return Expected(smoothed.log_evidence, smoothed.posterior, counts)
-
-    @cached_property
-    def pairs(self) -> MarkovLaw:
-        """The chain of pairs (state, age)."""
-        expanded = self.log_density[:, self.states.last]
-        return MarkovLaw(self.states, self.states.hidden(self.values), expanded, self.offsets)
-
-    def impossible(self) -> np.ndarray:
-        if np.all(self.expected().log_evidence > -np.inf):
-            return np.full(len(self.offsets) - 1, -1)
-        return self.pairs.impossible()
-
-    def filter(self, kind: str) -> np.ndarray:
-        return self.pairs.filter(kind)
-
-    def log_likelihoods(self, by_sequence: bool) -> np.ndarray:
-        return self.expected().log_evidence if by_sequence else self.pairs.log_likelihoods(by_sequence)
-
-    def mode(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        return self.pairs.mode(n)
-
-    def sample(self, rng: np.random.Generator) -> np.ndarray:
-        return self.pairs.sample(rng)
 
 
 def _weights(longest: int, theta: np.ndarray) -> np.ndarray:

@@ -28,10 +28,32 @@ from bayeslab.latents.chains.forward_backward import (
 from bayeslab.latents.chains.hidden_gibbs import draw_path
 from bayeslab.latents.latent import Drawn, Expected, Latent, Law, Values
 
-__all__ = ["ChainOver", "MarkovChain", "MarkovLaw", "StateChain"]
+__all__ = ["ChainOver", "ChainStates", "MarkovChain", "MarkovLaw", "StateChain"]
 
 
-class StateChain(Latent):
+class ChainStates:
+    """How a computed Markov chain stands for states: each of its states has a last state of the model."""
+
+    if TYPE_CHECKING:  # a field or a cached property of some subclasses, a property of others
+
+        @property
+        def last(self) -> np.ndarray:
+            """The last state of each state of the computed chain."""
+
+        @property
+        def edges(self) -> Edges | None:
+            """Possible transitions of the computed chain; None if it is dense."""
+
+    def fold(self, posterior: np.ndarray) -> np.ndarray:
+        """Probabilities (..., n_chain_states) of the computed chain as those of the states."""
+        return posterior
+
+    def counts(self, start: np.ndarray, transition: np.ndarray) -> dict[str, np.ndarray]:
+        """Expected counts of the computed chain as those of the parameters; default: there are no parameters."""
+        return {}
+
+
+class StateChain(ChainStates, Latent):
     """The law of a chain of hidden states.
 
     Attributes
@@ -91,10 +113,6 @@ class StateChain(Latent):
     def hidden(self, values: Values) -> HiddenChain:
         """The computed chain at given values of the unknown parameters."""
 
-    def fold(self, posterior: np.ndarray) -> np.ndarray:
-        """Probabilities (..., n_chain_states) of the computed chain as those of the states."""
-        return posterior
-
     @abstractmethod
     def counts(self, start: np.ndarray, transition: np.ndarray) -> dict[str, np.ndarray]:
         """Expected counts of the computed chain as those of the parameters."""
@@ -127,14 +145,14 @@ class MarkovLaw(Law):
 
     Attributes
     ----------
-    states : StateChain
-        The law that maps the computed chain to the states.
+    states : ChainStates
+        The map of the computed chain to the states.
     chain : HiddenChain
     log_density : ndarray (n_times, n_chain_states)
     offsets : ndarray
     """
 
-    states: StateChain
+    states: ChainStates
     chain: HiddenChain
     log_density: np.ndarray
     offsets: np.ndarray

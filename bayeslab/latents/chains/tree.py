@@ -21,7 +21,7 @@ from bayeslab.latents.chains.hidden_tree import Forest, SmoothedTree
 from bayeslab.latents.chains.state_chain import ChainOver
 from bayeslab.latents.latent import Expected, Law
 
-__all__ = ["TreeChain", "TreeLaw"]
+__all__ = ["Reordered", "TreeChain", "TreeLaw"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,3 +128,43 @@ class TreeLaw(Law):
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         return np.asarray(hidden_tree.sample(self.forest, self.chain, self.log_density, 1, rng)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Reordered(Law):
+    """The law of rows in another order: row i is row ``place[i]`` of the inner law.
+
+    Attributes
+    ----------
+    inner : Law
+    place : ndarray (n_rows,)
+    """
+
+    inner: Law
+    place: np.ndarray
+
+    @property
+    def condition(self) -> str:  # type: ignore[override]
+        return self.inner.condition
+
+    def expected(self) -> Expected:
+        expected = self.inner.expected()
+        return replace(expected, posterior=expected.posterior[self.place])
+
+    def impossible(self) -> np.ndarray:
+        inner = self.inner.impossible()
+        return np.where(inner < 0, -1, np.argsort(self.place)[inner])
+
+    def filter(self, kind: str) -> np.ndarray:
+        return self.inner.filter(kind)[self.place]
+
+    def log_likelihoods(self, by_sequence: bool) -> np.ndarray:
+        inner = self.inner.log_likelihoods(by_sequence)
+        return inner if by_sequence else inner[self.place]
+
+    def mode(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        paths, heights = self.inner.mode(n)
+        return paths[:, self.place], heights
+
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        return self.inner.sample(rng)[self.place]

@@ -1,11 +1,48 @@
-"""Compiled search for the partition with the least expected loss."""
+"""Compiled expected losses of a partition, and the search for the least."""
 
 from __future__ import annotations
 
 import numba
 import numpy as np
 
-__all__ = ["move_rows"]
+__all__ = ["expected_loss", "move_rows"]
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def expected_loss(labels: np.ndarray, draws: np.ndarray, weight: np.ndarray, f: np.ndarray) -> float:
+    """Weighted average over draws of Σ f(n_k) + Σ f(n_s) - 2 Σ f(n_sk), of clusters, draws' clusters and overlaps.
+
+    Parameters
+    ----------
+    labels : ndarray (N,) of int
+    draws : ndarray (S, N) of int
+    weight : ndarray (S,)
+        Of the draws; adds up to one.
+    f : ndarray (N + 1,)
+        f(0), f(1), ...; f(0) is 0.
+    """
+    n_clusters, width = labels.max() + 1, draws.max() + 1
+    overlap, size = np.zeros((width, n_clusters), np.int64), np.zeros(width, np.int64)
+    first = np.zeros(n_clusters, np.int64)
+    for n in range(len(labels)):
+        first[labels[n]] += 1
+    total = 0.0
+    for k in range(n_clusters):
+        total += f[first[k]]
+    for s in range(len(draws)):
+        value = 0.0
+        for n in range(len(labels)):
+            overlap[draws[s, n], labels[n]] += 1
+            size[draws[s, n]] += 1
+        for c in range(width):
+            if size[c]:
+                value += f[size[c]]
+                for k in range(n_clusters):
+                    value -= 2.0 * f[overlap[c, k]]
+                    overlap[c, k] = 0
+                size[c] = 0
+        total += weight[s] * value
+    return total
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)

@@ -38,6 +38,7 @@ from bayeslab.errors import DataError, OptionError, hint
 
 __all__ = [
     "MOST_PAIRED",
+    "Loss",
     "Partition",
     "adjusted_rand_index",
     "binder_loss",
@@ -281,6 +282,8 @@ def point_partition(
     """
     if loss not in ("vi", "binder"):
         raise OptionError(f"unknown loss '{loss}'{hint(loss, ('vi', 'binder'))}", code="unknown-word")
+    from bayeslab.latents.labels.clustering_kernels import expected_loss, move_rows
+
     _check_labels(labels)
     labels = np.stack([canonical(draw) for draw in labels])
     distinct, counts = np.unique(labels, axis=0, return_counts=True)
@@ -291,12 +294,18 @@ def point_partition(
         candidates.append(np.zeros(labels.shape[1], int))
     else:
         candidates = _candidates(distinct, counts, coclustering(labels), limit)
-    scored = sorted((_expected(c, distinct, counts, loss), tuple(c)) for c in candidates)
+    n_rows, distinct, weight = labels.shape[1], np.ascontiguousarray(distinct, np.int64), counts / counts.sum()
+    # Both losses are sums of f(n_k) + f(n_s) - 2 f(n_sk), of sizes of clusters, of a draw's clusters, and of overlaps.
+    sizes = np.arange(n_rows + 3, dtype=float)
+    f, scale = (sizes * np.log2(np.maximum(sizes, 1.0)), n_rows) if loss == "vi" else (sizes**2, n_rows**2)
+    scored = sorted((expected_loss(c.astype(np.int64), distinct, weight, f), tuple(c)) for c in candidates)
     best: tuple[float, tuple[int, ...]] = scored[0]
     for _, start in scored[:n_starts]:
-        moved = _greedy(np.array(start), distinct, counts, loss, limit)
-        best = min(best, (_expected(moved, distinct, counts, loss), tuple(canonical(moved))))
-    return Partition(np.array(best[1]), best[0], loss)
+        moved = np.array(start, np.int64)
+        move_rows(moved, distinct, weight, np.diff(f), limit, 50)
+        moved = canonical(moved)
+        best = min(best, (expected_loss(moved.astype(np.int64), distinct, weight, f), tuple(moved)))
+    return Partition(np.array(best[1]), max(0.0, best[0] / scale), loss)
 
 
 def combined_clusters(labels: np.ndarray, n_clusters: int) -> np.ndarray:
@@ -335,23 +344,3 @@ def _candidates(distinct: np.ndarray, counts: np.ndarray, together: np.ndarray, 
         tree = _linkage(together)
         candidates += [canonical(fcluster(tree, k, "maxclust")) for k in range(1, min(limit, n_rows) + 1)]
     return list({tuple(c): c for c in [*candidates, np.zeros(n_rows, int)]}.values())
-
-
-def _expected(labels: np.ndarray, draws: np.ndarray, counts: np.ndarray, loss: Loss) -> float:
-    measure = variation_of_information if loss == "vi" else binder_loss
-    return float(np.average([measure(labels, draw) for draw in draws], weights=counts))
-
-
-def _greedy(labels: np.ndarray, draws: np.ndarray, counts: np.ndarray, loss: Loss, limit: int) -> np.ndarray:
-    """Move rows one at a time while that lowers the expected loss.
-
-    With n_k the sizes of clusters and n_sck those of overlaps with draw s, both losses are sums of f(n_k) - 2 f(n_sck)
-    (and what does not change), f(n) = n log2 n for the variation of information and n² for Binder's.
-    """
-    from bayeslab.latents.labels.clustering_kernels import move_rows
-
-    grid = np.arange(len(labels) + 3, dtype=float)
-    f = grid * np.log2(np.maximum(grid, 1.0)) if loss == "vi" else grid**2
-    labels, weight = labels.astype(np.int64), counts / counts.sum()
-    move_rows(labels, np.ascontiguousarray(draws, np.int64), weight, np.diff(f), limit, 50)
-    return canonical(labels)

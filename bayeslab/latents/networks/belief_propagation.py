@@ -106,6 +106,8 @@ class LoopyBeliefs:
     largest_change : float
         Largest change of a message (largest entry 1) in the last sweep; for the residual schedule, the largest pending
         one.
+    has_loops : bool
+        Whether the graph has a loop that no observed variable cuts; without one, converged beliefs are exact.
     """
 
     marginals: dict[str, np.ndarray]
@@ -114,6 +116,7 @@ class LoopyBeliefs:
     converged: bool
     n_sweeps: int
     largest_change: float
+    has_loops: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,12 +238,14 @@ def loopy(
     Check ``converged``: beliefs that did not converge mean little.
     """
     factors = _factors(model)
-    messages, n_sweeps, change = _iterate(factors, given, damping, tolerance, max_sweeps, schedule, maximise=False)
+    messages, n_sweeps, change, no_loop = _iterate(
+        factors, given, damping, tolerance, max_sweeps, schedule, maximise=False
+    )
     of_variables, of_factors, log_z = _beliefs(messages, maximise=False)
     offset = messages.flat.table_offset
     tables = tuple(np.exp(of_factors[offset[f] : offset[f + 1]]).reshape(t.shape) for f, t in enumerate(factors.tables))
     marginals = _by_variable(messages, np.exp(of_variables))
-    return LoopyBeliefs(marginals, tables, log_z, change < tolerance, n_sweeps, change)
+    return LoopyBeliefs(marginals, tables, log_z, change < tolerance, n_sweeps, change, not no_loop)
 
 
 def loopy_max_product(
@@ -258,7 +263,7 @@ def loopy_max_product(
     are those of `loopy`.
     """
     factors = _factors(model)
-    messages, n_sweeps, change = _iterate(factors, given, damping, tolerance, max_sweeps, schedule, maximise=True)
+    messages, n_sweeps, change, _ = _iterate(factors, given, damping, tolerance, max_sweeps, schedule, maximise=True)
     chosen, best = _decode(messages)
     return LoopyAssignment(_assignment(messages, chosen), best, change < tolerance, n_sweeps, change)
 
@@ -366,7 +371,7 @@ def _iterate(
     schedule: str,
     *,
     maximise: bool,
-) -> tuple[_Messages, int, float]:
+) -> tuple[_Messages, int, float, bool]:
     from bayeslab.latents.networks import message_kernels as kernels
 
     run = {"sequential": kernels.sequential, "residual": kernels.residual}.get(schedule)
@@ -385,7 +390,7 @@ def _iterate(
     flat, order, local, up, down = messages[1:]
     n_sweeps, change = run(flat, order, maximise, float(weight), float(tolerance), int(max_sweeps), local, up, down)
     _possible(change >= 0)
-    return messages, n_sweeps, change
+    return messages, n_sweeps, change, no_loop
 
 
 def _possible(possible: bool) -> None:

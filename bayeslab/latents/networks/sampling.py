@@ -36,8 +36,9 @@ from bayeslab.errors import EngineRefusal, EvidenceError, OptionError, hint, lis
 from bayeslab.latents.networks.belief_propagation import FlatFactors, flatten, local_evidence
 from bayeslab.latents.networks.factors import Evidence, FactorGraph, read_evidence
 from bayeslab.latents.networks.network import DiscreteNetwork
+from bayeslab.latents.sampler import Arrays, Sampler
 
-__all__ = ["GibbsDraws", "Weighted", "forward_sample", "gibbs", "likelihood_weighting"]
+__all__ = ["FieldSampler", "GibbsDraws", "Weighted", "forward_sample", "gibbs", "likelihood_weighting"]
 
 # Rows a thread takes at a time.
 CHUNK = 1 << 16
@@ -280,26 +281,46 @@ def gibbs(
         _count(name, value, least)
     evidence = read_evidence(model.states, given)
     factors = FactorGraph.of(model) if isinstance(model, DiscreteNetwork) else model
-    possible = _possible_states(factors, evidence)
-    tied = _tied(factors, possible)
-    _check_reach(factors, possible, tied)
-    flat = flatten(factors)
-    number = {v: k for k, v in enumerate(factors.states)}
-    pairs = sorted({tuple(sorted((number[a], number[b]))) for scope in tied for a, b in combinations(scope, 2)})
-    walk = _Walk(
-        flat,
-        local_evidence(flat, factors.states, evidence),
-        np.array([k for v, k in number.items() if possible[v].sum() > 1], dtype=np.int64),
-        np.array(pairs, dtype=np.int64).reshape(-1, 2),
-        scan == "random",
-        _code_type(factors.states),
-    )
+    possible, tied, walk = _walk(factors, evidence, scan)
     chain_rngs = rng.spawn(chains)
     starts = [_start(model, evidence, possible, walk, bool(tied), r) for r in chain_rngs]
     with ThreadPoolExecutor(min(chains, os.cpu_count() or 1)) as pool:
         runs = pool.map(lambda start, r: walk.run(start, r, warmup, n), starts, chain_rngs)
         codes = np.stack(list(runs))
     return GibbsDraws(factors.states, codes, frozenset(evidence.hard))
+
+
+@dataclass(frozen=True, eq=False)
+class FieldSampler(Sampler):
+    """The same Gibbs sampling of a factor graph, one sweep a step; see :func:`gibbs`.
+
+    A draw has the numbers of the states of all variables, ``codes``, and ``log_density``, the log of the product of all
+    tables and likelihoods.
+    """
+
+    factors: FactorGraph
+    evidence: Evidence
+    possible: Mapping[str, np.ndarray]
+    has_ties: bool
+    walk: _Walk
+
+    @classmethod
+    def of(cls, factors: FactorGraph, given: Mapping[str, Any] | None = None) -> FieldSampler:
+        """The sampler given evidence; raises the errors of :func:`gibbs`."""
+        evidence = read_evidence(factors.states, given)
+        possible, tied, walk = _walk(factors, evidence, "systematic")
+        return cls(factors, evidence, possible, bool(tied), walk)
+
+    def init(self, rng: np.random.Generator, tune: int) -> Arrays:
+        start = _start(self.factors, self.evidence, self.possible, self.walk, self.has_ties, rng)
+        return {"codes": start.astype(self.walk.code_type)}
+
+    def step(self, rng: np.random.Generator, state: Arrays) -> tuple[Arrays, Arrays]:
+        from bayeslab.latents.networks import message_kernels as messages
+
+        codes = self.walk.run(state["codes"].astype(np.int64), rng, 0, 1)[0]
+        log_density = messages.score(self.walk.flat, self.walk.local, codes.astype(np.int64))
+        return {"codes": codes}, {"codes": codes, "log_density": np.array(log_density)}
 
 
 class _FlatNetwork(NamedTuple):
@@ -465,6 +486,27 @@ class _Walk(NamedTuple):
         return out
 
 
+def _walk(
+    factors: FactorGraph, evidence: Evidence, scan: str
+) -> tuple[dict[str, np.ndarray], list[tuple[str, ...]], _Walk]:
+    """The possible states of each variable, the variables that zeros tie together, and the chain's moves."""
+    possible = _possible_states(factors, evidence)
+    tied = _tied(factors, possible)
+    _check_reach(factors, possible, tied)
+    flat = flatten(factors)
+    number = {v: k for k, v in enumerate(factors.states)}
+    pairs = sorted({tuple(sorted((number[a], number[b]))) for scope in tied for a, b in combinations(scope, 2)})
+    walk = _Walk(
+        flat,
+        local_evidence(flat, factors.states, evidence),
+        np.array([k for v, k in number.items() if possible[v].sum() > 1], dtype=np.int64),
+        np.array(pairs, dtype=np.int64).reshape(-1, 2),
+        scan == "random",
+        _code_type(factors.states),
+    )
+    return possible, tied, walk
+
+
 def _possible_states(factors: FactorGraph, evidence: Evidence) -> dict[str, np.ndarray]:
     """For each variable the states left when those that some table excludes are dropped, until none is."""
     possible = {v: np.ones(len(s), dtype=bool) for v, s in factors.states.items()}
@@ -540,7 +582,7 @@ def _check_reach(factors: FactorGraph, possible: Mapping[str, np.ndarray], tied:
             f"zeros in tables tie {len(unsure)} variables together ({listed(unsure, 6)}): Gibbs sampling may not reach"
             " all their states, and R-hat shows it only if the chains started apart; an exact engine is safer",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -11,10 +11,10 @@ discount 0 ≤ σ < 1, the Pitman-Yor process [3]_, these are n_c - σ and α + 
 
 for any order of the guests. Parameters of conjugate components are integrated out too, so that a chain moves over
 partitions of the rows only: rows are reassigned one at a time (algorithm 3 of [4]_), and clusters split and
-merge (Jain and Neal [5]_): two rows are the seeds of a split, whose launch is a sequential allocation [6]_ and a few
-scans of restricted Gibbs steps. α with a Gamma prior is drawn with auxiliary variables (Escobar and West [7]_; with a
-discount Teh [8]_), or it maximises the marginal likelihood, at the value for which the prior and posterior expected
-numbers of clusters are equal [9]_.
+merge (Jain and Neal [5]_): two rows are the seeds of a split, and the other rows of their cluster are allocated to them
+one after the other (Dahl and Newcomb [6]_). α with a Gamma prior is drawn with auxiliary variables (Escobar and
+West [7]_; with a discount Teh [8]_), or it maximises the marginal likelihood, at the value for which the prior and
+posterior expected numbers of clusters are equal [9]_.
 
 References
 ----------
@@ -34,14 +34,17 @@ References
 .. [9] McAuliffe, Blei, Jordan (2006). Nonparametric empirical Bayes for the Dirichlet process mixture model. Statistics
    and Computing 16, 5-14.
 .. [10] Ishwaran, James (2001). Gibbs sampling methods for stick-breaking priors. JASA 96, 161-173, theorem 2.
+.. [11] De Blasi, Favaro, Lijoi, Mena, Prünster, Ruggiero (2015). Are Gibbs-type priors the most natural generalization
+   of the Dirichlet process? IEEE PAMI 37, 212-229.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -53,9 +56,10 @@ from bayeslab.latents.sampler import frozen, thawed
 
 __all__ = [
     "ENDS",
-    "TOLD",
+    "RECORDED",
     "Base",
     "Moves",
+    "PartitionPrior",
     "ProcessPrior",
     "ProcessProblem",
     "advance",
@@ -75,14 +79,41 @@ type Concentration = float | tuple[float, float] | Literal["empirical_bayes"]
 type State = dict[str, np.ndarray]
 
 # Label-invariant quantities recorded for each draw.
-TOLD = ("n_clusters", "entropy", "largest", "log_joint", "alpha", "moved", "accepted")
+RECORDED = ("n_clusters", "entropy", "largest", "log_joint", "alpha", "moved", "accepted")
 
 
 # --------------------------------------------------------------------------------- the prior
 
 
+class PartitionPrior(ABC):
+    """A prior of partitions of Gibbs type [11]_.
+
+    A row joins a cluster of n rows with the weight n - ``discount``, and opens a new one with a weight that depends on
+    the number of clusters.
+    """
+
+    if TYPE_CHECKING:  # a field of some subclasses, a property of others
+
+        @property
+        def discount(self) -> float: ...
+
+    @property
+    def alpha_prior(self) -> tuple[float, float]:
+        """Shape and rate of the Gamma prior of the concentration; zeros where it is known, or there is none."""
+        return (0.0, 0.0)
+
+    @property
+    def begin(self) -> float:
+        """A start value of the concentration; 0 where there is none."""
+        return 0.0
+
+    @abstractmethod
+    def log_opening(self, alpha: float, n: int) -> np.ndarray:
+        """Log weights of a new cluster beside 0, 1, ... clusters of n rows, (n + 2,)."""
+
+
 @dataclass(frozen=True)
-class ProcessPrior:
+class ProcessPrior(PartitionPrior):
     """A Dirichlet process, or with a discount a Pitman-Yor process.
 
     Attributes
@@ -100,7 +131,7 @@ class ProcessPrior:
         _check(1.0 if isinstance(self.alpha, str) else min(np.atleast_1d(self.alpha)), self.discount)
 
     @property
-    def gamma(self) -> tuple[float, float]:
+    def alpha_prior(self) -> tuple[float, float]:
         """Shape and rate of the prior; zeros where α is a number."""
         return self.alpha if isinstance(self.alpha, tuple) else (0.0, 0.0)
 
@@ -110,6 +141,11 @@ class ProcessPrior:
         if isinstance(self.alpha, str):
             return 1.0
         return self.alpha[0] / self.alpha[1] if isinstance(self.alpha, tuple) else float(self.alpha)
+
+    def log_opening(self, alpha: float, n: int) -> np.ndarray:
+        from bayeslab.latents.partitions.dirichlet_process_kernels import openings
+
+        return np.asarray(openings(alpha, float(self.discount), n))
 
 
 def _check(alpha: float, discount: float) -> None:
@@ -403,7 +439,7 @@ _READERS: dict[type, Callable[[Any, bool], list[_Block]]] = {
 
 @dataclass(frozen=True, eq=False)
 class ProcessProblem:
-    """Rows, conjugate components, and the process.
+    """Rows, conjugate components, and the prior of the partitions.
 
     Attributes
     ----------
@@ -411,12 +447,12 @@ class ProcessProblem:
         With a conjugate prior.
     rows : ndarray (N, D)
         NaN where a cell is missing.
-    prior : ProcessPrior
+    prior : PartitionPrior
     """
 
     emission: Any
     rows: np.ndarray
-    prior: ProcessPrior
+    prior: PartitionPrior
 
     @cached_property
     def base(self) -> Base:
@@ -479,11 +515,10 @@ class ProcessProblem:
 
 @dataclass(frozen=True)
 class Moves:
-    """What a draw is made of: Gibbs sweeps, split-merge proposals after each, and scans of their launches."""
+    """What a draw is made of: Gibbs sweeps, and split-merge proposals after each."""
 
     sweeps: int = 1
     proposals: int = 25
-    scans: int = 2
 
 
 def start(problem: ProcessProblem, chain: int, rng: np.random.Generator, alpha: float | None = None) -> State:
@@ -517,14 +552,15 @@ def _seated(
 ) -> np.ndarray:
     from bayeslab.latents.partitions.dirichlet_process_kernels import seat
 
-    return np.asarray(seat(rng, arranged, known, alone, alpha, problem.prior.discount, problem.law))
+    opening = problem.prior.log_opening(alpha, len(arranged))
+    return np.asarray(seat(rng, arranged, known, alone, opening, float(problem.prior.discount), problem.law))
 
 
 def advance(
     problem: ProcessProblem, state: State, keep: np.ndarray, moves: Moves = Moves(), search: np.ndarray | None = None
 ) -> tuple[State, dict[str, np.ndarray]]:
-    """Draws that follow: the state after them, what is recorded of each (:data:`TOLD`), and the partitions ``labels``
-    of those to ``keep``, (kept, N).
+    """Draws that follow: the state after them, what is recorded of each (:data:`RECORDED`), and the partitions
+    ``labels`` of those to ``keep``, (kept, N).
 
     In a ``search`` splits and merges are accepted where the posterior density is higher (or nearly), however they were
     proposed: large fragments of one cluster find together that a Markov chain would not merge for a long time. It
@@ -535,7 +571,7 @@ def advance(
     from bayeslab.latents.partitions.dirichlet_process_kernels import run_segment
 
     rng, labels = thawed(state["rng"]), np.asarray(state["labels"]).astype(np.int64)
-    how = (moves.sweeps, moves.proposals, moves.scans)
+    how = (moves.sweeps, moves.proposals)
     alpha, records, kept = run_segment(
         rng,
         problem.arranged,
@@ -543,21 +579,22 @@ def advance(
         problem.law,
         labels,
         float(state["alpha"]),
-        problem.prior.gamma,
+        problem.prior.alpha_prior,
+        problem.prior.log_opening(float(state["alpha"]), len(problem.rows)),
         float(problem.prior.discount),
         len(keep),
         how,
         np.asarray(keep, bool),
         np.zeros(len(keep), bool) if search is None else np.asarray(search, bool),
     )
-    records[:, TOLD.index("log_joint")] += float(np.sum(problem.base.log_base(problem.rows)))
-    out = {name: records[:, k] for k, name in enumerate(TOLD)} | {"labels": kept}
+    records[:, RECORDED.index("log_joint")] += float(np.sum(problem.base.log_base(problem.rows)))
+    out = {name: records[:, k] for k, name in enumerate(RECORDED)} | {"labels": kept}
     return {"labels": labels.astype(np.int32), "alpha": np.array(alpha), "rng": frozen(rng)}, out
 
 
 def draw_concentration(prior: ProcessPrior, alpha: float, count: int, n: int, rng: np.random.Generator) -> float:
     """α with a Gamma prior given the number of clusters of n rows, by auxiliary variables [7]_, [8]_."""
-    shape, rate = prior.gamma
+    shape, rate = prior.alpha_prior
     log_beta = np.log(rng.beta(alpha + 1, n - 1)) if n > 1 else 0.0
     c = np.arange(1, count)
     opened = int(np.sum(rng.random(len(c)) * (alpha + prior.discount * c) < alpha))
@@ -573,7 +610,7 @@ def empirical_concentration(
     after ``tune``; the next α is where the log of the prior of partitions, averaged over t, is highest.
     """
     n = len(problem.rows)
-    fixed = replace(problem, prior=replace(problem.prior, alpha=1.0))
+    fixed = replace(problem, prior=ProcessPrior(1.0, problem.prior.discount))
     state = start(fixed, 1, rng)
     shares = np.zeros(n + 1)
     for k in range(tune + draws):

@@ -30,7 +30,16 @@ import numpy as np
 
 from bayeslab.constants import LOG_2PI, LOG_PI
 
-__all__ = ["leave_one_out", "log_alone", "partition_evidence", "predict_rows", "run_segment", "seat", "tables_of"]
+__all__ = [
+    "leave_one_out",
+    "log_alone",
+    "openings",
+    "partition_evidence",
+    "predict_rows",
+    "run_segment",
+    "seat",
+    "tables_of",
+]
 
 # Blocks, hyperparameters, and terms by number of rows (`tables_of`); whether a row's density is at most that of the
 # first block, so that hopeless clusters can be passed over.
@@ -38,8 +47,6 @@ type Law = tuple[np.ndarray, np.ndarray, np.ndarray, bool]
 # Numbers, sizes, names by position and positions by name; names are what labels hold.
 type Clusters = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
-# Clusters this much (in logs) less probable than another would not change a sum of doubles.
-_HOPELESS = 40.0
 # All clusters that a sweep passes over for a row weigh at most one part in so many (in logs) of its own or a new one.
 PASSED = 5.0
 # Up to here four terms of artanh have all digits that count.
@@ -687,8 +694,7 @@ def _sweep(
     labels: np.ndarray,
     alone: np.ndarray,
     log_size: np.ndarray,
-    alpha: float,
-    discount: float,
+    opening: np.ndarray,
     law: Law,
     clusters: Clusters,
     count: int,
@@ -708,10 +714,10 @@ def _sweep(
         choices[0], many = current, 1
         if sizes[current] == 1:
             # Its cluster would be gone without it, and one of its own is new.
-            logs[0] = math.log(alpha + discount * (count - 1)) + alone[n]
+            logs[0] = opening[count - 1] + alone[n]
         else:
             logs[0] = log_size[sizes[current] - 1] + _given_others(state[current], sizes[current], x, law)
-            logs[1], choices[1], many = math.log(alpha + discount * count) + alone[n], count, 2
+            logs[1], choices[1], many = opening[count] + alone[n], count, 2
         floor = max(logs[0], logs[many - 1]) - slack
         for c in range(count):
             if c != current:
@@ -805,8 +811,7 @@ def _sweep_plane(
     labels: np.ndarray,
     alone: np.ndarray,
     log_size: np.ndarray,
-    alpha: float,
-    discount: float,
+    opening: np.ndarray,
     law: Law,
     clusters: Clusters,
     count: int,
@@ -819,13 +824,13 @@ def _sweep_plane(
     logs, choices = np.empty(room + 2), np.empty(room + 2, np.int64)
     quick, tangent, bound = _noted(clusters, count, log_size, law), np.empty(room + 16), np.empty(room + 16)
     slack = PASSED + math.log(count + 1.0)
-    left, opening = math.exp(-slack), math.log(alpha + discount * count)
+    left = math.exp(-slack)
     for n in range(len(rows)):
         current = places[labels[n]]
         _look(quick, count, rows[n, column], rows[n, column + 1] if wide else 0.0, tangent, bound)
         choices[0], many = current, 1
         if sizes[current] == 1:
-            logs[0] = math.log(alpha + discount * (count - 1)) + alone[n]
+            logs[0] = opening[count - 1] + alone[n]
             floor = logs[0] - slack
         else:
             if more:
@@ -835,7 +840,7 @@ def _sweep_plane(
                 if share < _ROUNDED:
                     share = max(share, math.exp(-state[current, at]))
                 logs[0] = quick[10, current] + quick[9, current] * math.log(share)
-            logs[1], choices[1], many = opening + alone[n], count, 2
+            logs[1], choices[1], many = opening[count] + alone[n], count, 2
             floor = max(logs[0], logs[1]) - slack
         bound[current] = -np.inf
         for c in range(count):
@@ -865,7 +870,6 @@ def _sweep_plane(
             logs, choices = np.empty(room + 2), np.empty(room + 2, np.int64)
             quick, tangent, bound = _noted(clusters, count, log_size, law), np.empty(room + 16), np.empty(room + 16)
         chosen, count = _transferred(labels, n, rows[n], current, chosen, clusters, count, law, work)
-        opening = math.log(alpha + discount * count)
         _note(quick, chosen, clusters, log_size, law)
         if current < count:
             _note(quick, current, clusters, log_size, law)
@@ -888,52 +892,35 @@ def _member(rng: np.random.Generator, labels: np.ndarray, name: int, size: int) 
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
-def _sides(
+def _allocated(
     rng: np.random.Generator,
     rows: np.ndarray,
     members: np.ndarray,
     side: np.ndarray,
-    wanted: np.ndarray,
     pair: np.ndarray,
     pair_sizes: np.ndarray,
     log_size: np.ndarray,
     law: Law,
     work: np.ndarray,
 ) -> float:
-    """A scan over members of two clusters, each given all others; the log probability of what was chosen.
+    """Put members one after the other into one of two clusters, each given those before; the log probability of that.
 
-    Members without a side (-1) are given one; ``wanted`` forces sides, -1 draws them.
+    A ``side`` of -1 is drawn, others are as given.
     """
     log_p = 0.0
     for m in range(len(members)):
-        x, now = rows[members[m]], side[m]
-        # Of what is forced the probability is wanted, however small.
-        slack = _HOPELESS if wanted[m] < 0 else np.inf
-        if now < 0:
-            one = log_size[pair_sizes[0]] + _gain(pair[0], pair_sizes[0], x, law, -np.inf)
-            two = log_size[pair_sizes[1]] + _gain(pair[1], pair_sizes[1], x, law, -np.inf)
-        elif now == 0:
-            one = log_size[pair_sizes[0] - 1] + _given_others(pair[0], pair_sizes[0], x, law)
-            two = log_size[pair_sizes[1]] + _gain(pair[1], pair_sizes[1], x, law, one - slack - log_size[pair_sizes[1]])
-        else:
-            two = log_size[pair_sizes[1] - 1] + _given_others(pair[1], pair_sizes[1], x, law)
-            one = log_size[pair_sizes[0]] + _gain(pair[0], pair_sizes[0], x, law, two - slack - log_size[pair_sizes[0]])
+        x = rows[members[m]]
         # Log odds of the second; both may be improbable, but not impossible.
-        odds = two - one
-        chosen = wanted[m]
-        if chosen < 0:
-            chosen = 1 if rng.random() * (1.0 + math.exp(-abs(odds))) < (1.0 if odds > 0 else math.exp(odds)) else 0
+        odds = log_size[pair_sizes[1]] + _gain(pair[1], pair_sizes[1], x, law, -np.inf)
+        odds -= log_size[pair_sizes[0]] + _gain(pair[0], pair_sizes[0], x, law, -np.inf)
+        if side[m] < 0:
+            side[m] = 1 if rng.random() * (1.0 + math.exp(-abs(odds))) < (1.0 if odds > 0 else math.exp(odds)) else 0
+        chosen = side[m]
         log_p -= math.log1p(math.exp(-abs(odds)))
         if (chosen == 1) != (odds > 0):
             log_p -= abs(odds)
-        if chosen == now:
-            continue
         _change(pair[chosen], pair_sizes[chosen], x, 1, law, work)
         pair_sizes[chosen] += 1
-        if now >= 0:
-            _change(pair[now], pair_sizes[now], x, -1, law, work)
-            pair_sizes[now] -= 1
-        side[m] = chosen
     return log_p
 
 
@@ -959,19 +946,18 @@ def _split_merge(
     rows: np.ndarray,
     labels: np.ndarray,
     log_size: np.ndarray,
-    alpha: float,
+    opening: np.ndarray,
     discount: float,
     law: Law,
     clusters: Clusters,
     count: int,
-    scans: int,
     search: bool,
 ) -> tuple[Clusters, int, bool]:
     """One proposal to split a cluster or to merge two; clusters, their number, and whether it was accepted.
 
     A split picks one of t clusters and two of its n rows; a merge one of t (t - 1) pairs of clusters and a row of each.
-    What the two rows would be the seeds of is launched, without regard to what is there, by putting the other rows one
-    after the other into one of two clusters and some scans of Gibbs steps between these; one more scan is the proposal.
+    The two rows are the seeds of two clusters; the other rows are put into one of these one after the other, in random
+    order: a sequential allocation. It is the proposal of a split; for a merge its probability is that of the way back.
     A ``search`` leaves out how probable proposals are: what is more probable is accepted, which is no Markov chain of
     the posterior, but leads there from far away.
     """
@@ -996,7 +982,7 @@ def _split_merge(
         n_whole = sizes[first] + sizes[second]
         _merge(state[first], sizes[first], state[second], sizes[second], whole, law)
     # Log density of the two over that of the one, and of the ways of proposing them.
-    ratio = math.log(alpha + discount * fewer) - math.lgamma(n_whole - discount) - math.lgamma(1.0 - discount)
+    ratio = opening[fewer] - math.lgamma(n_whole - discount) - math.lgamma(1.0 - discount)
     ratio -= _evidence(whole, n_whole, law)
     if not search:
         ratio += math.log(float(n_whole)) + math.log(n_whole - 1.0) - math.log(fewer + 1.0)
@@ -1017,7 +1003,7 @@ def _split_merge(
     j = i
     while j == i:
         j = _member(rng, labels, names[second], sizes[second])
-    members, wanted = np.empty(n_whole - 2, np.int64), np.full(n_whole - 2, -1)
+    members, side = np.empty(n_whole - 2, np.int64), np.full(n_whole - 2, -1)
     one, two, many = names[first], names[second], 0
     for n in range(len(labels)):
         if (labels[n] == one or labels[n] == two) and n != i and n != j:
@@ -1029,13 +1015,10 @@ def _split_merge(
     _clear(pair[1], law)
     _change(pair[0], 0, rows[i], 1, law, work)
     _change(pair[1], 0, rows[j], 1, law, work)
-    side = np.full(n_whole - 2, -1)
-    for _ in range(scans + 1):
-        _sides(rng, rows, members, side, wanted, pair, pair_sizes, log_size, law, work)
     if not split:
         for m in range(many):
-            wanted[m] = 0 if labels[members[m]] == one else 1
-    log_proposal = _sides(rng, rows, members, side, wanted, pair, pair_sizes, log_size, law, work)
+            side[m] = 0 if labels[members[m]] == one else 1
+    log_proposal = _allocated(rng, rows, members, side, pair, pair_sizes, log_size, law, work)
     if not search:
         ratio -= log_proposal
     if split:
@@ -1066,15 +1049,22 @@ def _split_merge(
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
-def _log_partition(sizes: np.ndarray, count: int, alpha: float, discount: float) -> float:
+def _log_partition(sizes: np.ndarray, count: int, opening: np.ndarray, alpha: float, discount: float) -> float:
     """Log probability of a partition into clusters of these sizes."""
     total, n = 0.0, 0
     for c in range(count):
-        if c:
-            total += math.log(alpha + discount * c)
-        total += math.lgamma(sizes[c] - discount) - math.lgamma(1.0 - discount)
+        total += opening[c] + math.lgamma(sizes[c] - discount) - math.lgamma(1.0 - discount)
         n += sizes[c]
-    return total + math.lgamma(alpha + 1.0) - math.lgamma(alpha + n)
+    return total if alpha == 0.0 else total + math.lgamma(alpha) - math.lgamma(alpha + n)
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def openings(alpha: float, discount: float, n_rows: int) -> np.ndarray:
+    """Log weights of a new cluster of a process by the number of clusters, (n_rows + 2,)."""
+    out = np.empty(n_rows + 2)
+    for c in range(n_rows + 2):
+        out[c] = math.log(alpha + discount * c)
+    return out
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
@@ -1098,9 +1088,10 @@ def run_segment(
     labels: np.ndarray,
     alpha: float,
     prior: tuple[float, float],
+    opening: np.ndarray,
     discount: float,
     n_draws: int,
-    moves: tuple[int, int, int],
+    moves: tuple[int, int],
     keep: np.ndarray,
     search: np.ndarray,
 ) -> tuple[float, np.ndarray, np.ndarray]:
@@ -1110,10 +1101,14 @@ def run_segment(
     ----------
     labels : ndarray (N,) of int
         Where the chain is; changed.
+    alpha : float
+        The concentration of a process; 0 for other priors of partitions.
     prior : (float, float)
         Shape and rate of α's; a shape of zero keeps α as it is.
-    moves : (int, int, int)
-        Of each draw: Gibbs sweeps, split-merge proposals after each, and scans of their launches.
+    opening : ndarray (N + 2,)
+        Log weights of a new cluster by the number of clusters, for the α given.
+    moves : (int, int)
+        Of each draw: Gibbs sweeps, and split-merge proposals after each.
     keep : ndarray (n_draws,) of bool
         Which partitions to keep.
     search : ndarray (n_draws,) of bool
@@ -1128,7 +1123,7 @@ def run_segment(
     kept : ndarray (kept, N) of int32
         Clusters in the order in which they first appear.
     """
-    n_sweeps, n_proposals, n_scans = moves
+    n_sweeps, n_proposals = moves
     n_rows, planar = len(rows), law[3] and law[0][0, 2] <= 2
     records, kept, number = np.empty((n_draws, 7)), np.empty((keep.sum(), n_rows), np.int32), 0
     log_size = np.zeros(n_rows + 1)
@@ -1140,17 +1135,18 @@ def run_segment(
             count = _named(labels)
             clusters = _gathered(rows, labels, count, law)
             if n_sweeps:
-                given = (rng, rows, labels, alone, log_size, alpha, discount, law, clusters, count)
+                given = (rng, rows, labels, alone, log_size, opening, law, clusters, count)
                 clusters, count, moved = _sweep_plane(*given) if planar else _sweep(*given)
             for _proposal in range(n_proposals * (2 if search[draw] else 1) if n_rows > 1 else 0):
                 clusters, count, good = _split_merge(
-                    rng, rows, labels, log_size, alpha, discount, law, clusters, count, n_scans, search[draw]
+                    rng, rows, labels, log_size, opening, discount, law, clusters, count, search[draw]
                 )
                 accepted += good
             if prior[0] > 0.0:
                 alpha = _concentration(rng, alpha, discount, count, n_rows, prior[0], prior[1])
+                opening = openings(alpha, discount, n_rows)
         state, sizes, _, _ = clusters
-        joint, entropy, largest = _log_partition(sizes, count, alpha, discount), 0.0, 0.0
+        joint, entropy, largest = _log_partition(sizes, count, opening, alpha, discount), 0.0, 0.0
         for c in range(count):
             share = sizes[c] / n_rows
             joint += _evidence(state[c], sizes[c], law)
@@ -1192,7 +1188,7 @@ def seat(
     rows: np.ndarray,
     labels: np.ndarray,
     alone: np.ndarray,
-    alpha: float,
+    opening: np.ndarray,
     discount: float,
     law: Law,
 ) -> np.ndarray:
@@ -1207,7 +1203,7 @@ def seat(
     for n in range(before, n_rows):
         for c in range(count):
             logs[c] = math.log(sizes[c] - discount) + _gain(state[c], sizes[c], rows[n], law, -np.inf)
-        logs[count] = (math.log(alpha + discount * count) if count else 0.0) + alone[n]
+        logs[count] = opening[count] + alone[n]
         chosen = _pick(rng, logs, count + 1)
         if chosen == count:
             if count + 3 > len(sizes):

@@ -1,4 +1,9 @@
-"""Kernels of perceptrons and of stochastic gradient descent; rows have a leading 1 for the bias."""
+"""Kernels of perceptrons and of stochastic gradient descent.
+
+Dense rows have a leading 1 for the bias. Sparse rows have none: they are the ``values``, ``columns`` and ``starts`` of
+a CSR matrix, and column j belongs to weight j + 1. A sparse pass has the result of the dense one, at a cost in
+proportion to the entries that are not zero.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,21 @@ import math
 import numba
 import numpy as np
 
-__all__ = ["LIKELIHOOD", "LINEAR", "SQUARED", "kernel_perceptron", "perceptron", "stochastic"]
+__all__ = [
+    "LIKELIHOOD",
+    "LINEAR",
+    "SQUARED",
+    "kernel_perceptron",
+    "perceptron",
+    "perceptron_sparse",
+    "stochastic",
+    "stochastic_sparse",
+]
 
 # Output function of a unit, and the loss of its gradient.
 LINEAR, LIKELIHOOD, SQUARED = 0, 1, 2
+# The common factor of the weights is multiplied out when it is smaller.
+_SMALLEST = 1e-9
 
 
 @numba.njit(cache=True)
@@ -67,6 +83,54 @@ def perceptron(
 
 
 @numba.njit(cache=True)
+def perceptron_sparse(
+    values: np.ndarray,
+    columns: np.ndarray,
+    starts: np.ndarray,
+    labels: np.ndarray,
+    order: np.ndarray,
+    weights: np.ndarray,
+    rate: float,
+    decay: float,
+    at_zero: bool,
+    steps: int,
+    total: np.ndarray,
+    votes: np.ndarray,
+    survived: np.ndarray,
+) -> tuple[int, int]:
+    """One pass of :func:`perceptron` over sparse rows."""
+    changes, kept = 0, 0
+    n = order.shape[0]
+    # Sum of the changes of the weights, each times the number of rows before it.
+    late = np.zeros(weights.shape[0])
+    for i in range(n):
+        at = order[i]
+        score = weights[0]
+        for k in range(starts[at], starts[at + 1]):
+            score += weights[columns[k] + 1] * values[k]
+        predicted = 1 if (score > 0.0 or (at_zero and score == 0.0)) else 0
+        if predicted != labels[at]:
+            if kept < votes.shape[0]:
+                votes[kept] = weights
+                kept += 1
+                if kept < survived.shape[0]:
+                    survived[kept] = 1
+            step = (rate * decay / (decay + steps) if decay > 0.0 else rate) * (labels[at] - predicted)
+            weights[0] += step
+            late[0] += i * step
+            for k in range(starts[at], starts[at + 1]):
+                weights[columns[k] + 1] += step * values[k]
+                late[columns[k] + 1] += i * step * values[k]
+            changes += 1
+        elif kept < survived.shape[0]:
+            survived[kept] += 1
+        steps += 1
+    for j in range(weights.shape[0]):
+        total[j] += n * weights[j] - late[j]
+    return steps, changes
+
+
+@numba.njit(cache=True)
 def kernel_perceptron(
     gram: np.ndarray, labels: np.ndarray, order: np.ndarray, counts: np.ndarray, summed: np.ndarray, scores: np.ndarray
 ) -> int:
@@ -90,6 +154,16 @@ def kernel_perceptron(
 
 
 @numba.njit(cache=True)
+def _error(target: float, score: float, kind: int) -> float:
+    """The negative slope of the loss by the score."""
+    if kind == LINEAR:
+        return target - score
+    output = 1.0 / (1.0 + math.exp(-score)) if score >= 0 else math.exp(score) / (1.0 + math.exp(score))
+    error = target - output
+    return error * output * (1.0 - output) if kind == SQUARED else error
+
+
+@numba.njit(cache=True)
 def stochastic(
     rows: np.ndarray,
     targets: np.ndarray,
@@ -106,17 +180,47 @@ def stochastic(
     for i in range(order.shape[0]):
         at = order[i]
         row = rows[at]
-        score = _score(weights, row)
-        if kind == LINEAR:
-            slope = targets[at] - score
-        else:
-            output = 1.0 / (1.0 + math.exp(-score)) if score >= 0 else math.exp(score) / (1.0 + math.exp(score))
-            slope = targets[at] - output
-            if kind == SQUARED:
-                slope *= output * (1.0 - output)
+        slope = _error(targets[at], _score(weights, row), kind)
         step = rate * decay / (decay + steps) if decay > 0.0 else rate
         for j in range(weights.shape[0]):
             pull = shrink * weights[j] if j > 0 else 0.0
             weights[j] += step * (sample_weight[at] * slope * row[j] - pull)
         steps += 1
+    return steps
+
+
+@numba.njit(cache=True)
+def stochastic_sparse(
+    values: np.ndarray,
+    columns: np.ndarray,
+    starts: np.ndarray,
+    targets: np.ndarray,
+    sample_weight: np.ndarray,
+    order: np.ndarray,
+    weights: np.ndarray,
+    kind: int,
+    rate: float,
+    decay: float,
+    steps: int,
+    shrink: float,
+) -> int:
+    """One pass of :func:`stochastic` over sparse rows; a common factor of the weights takes the penalty."""
+    factor = 1.0
+    for i in range(order.shape[0]):
+        at = order[i]
+        score = 0.0
+        for k in range(starts[at], starts[at + 1]):
+            score += weights[columns[k] + 1] * values[k]
+        slope = _error(targets[at], factor * score + weights[0], kind)
+        step = rate * decay / (decay + steps) if decay > 0.0 else rate
+        factor *= 1.0 - step * shrink
+        if abs(factor) < _SMALLEST:
+            weights[1:] *= factor
+            factor = 1.0
+        change = step * sample_weight[at] * slope
+        weights[0] += change
+        for k in range(starts[at], starts[at + 1]):
+            weights[columns[k] + 1] += change * values[k] / factor
+        steps += 1
+    weights[1:] *= factor
     return steps

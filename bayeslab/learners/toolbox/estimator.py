@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
+from inspect import isfunction, signature
 from typing import Annotated, Any, ClassVar, get_type_hints
 
 import numpy as np
@@ -38,6 +38,7 @@ __all__ = [
     "Passes",
     "Positive",
     "Share",
+    "guarded",
     "one_of_two",
     "warn_unless",
 ]
@@ -213,14 +214,14 @@ class Estimator(BaseEstimator):
         if single is not None:
             cls._single = single
         for method in _FITS:
-            if method in vars(cls):
-                setattr(cls, method, _guarded(vars(cls)[method]))
+            if isfunction(vars(cls).get(method)):  # what is available for some parameters only is guarded there
+                setattr(cls, method, guarded(vars(cls)[method]))
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
         """Raise :class:`ValueError` if the parameters do not suit the data; regression has 0 classes."""
 
 
-def _guarded[F: Callable[..., Any]](method: F) -> F:
+def guarded[F: Callable[..., Any]](method: F) -> F:
     """Wrap a method: check the parameters first, and issue one warning for all that did not converge."""
 
     @functools.wraps(method)

@@ -20,6 +20,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
+from scipy import sparse
+from scipy.sparse.linalg import norm
 from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
 from sklearn.neighbors import NearestNeighbors
 
@@ -103,18 +105,24 @@ class Space:
         ------
         ValueError
             The metric is unknown; p is below one (no triangle inequality) or above 16; the kernel violates Mercer's
-            condition on some of the rows; or columns of codes contain other numbers.
+            condition on some of the rows; columns of codes contain other numbers; or the rows are sparse, and the
+            metric is neither Minkowski's with p of 1 or 2 nor that of a kernel.
         """
         if metric not in METRICS:
             raise ValueError(f"metric is one of {', '.join(METRICS)}, not {metric!r}")
         check_power(p)
+        if sparse.issparse(X) and (metric not in ("minkowski", "kernel") or len(categorical)):
+            what = f"metric {metric}" if metric not in ("minkowski", "kernel") else "columns of codes"
+            raise ValueError(f"{what} with sparse rows: take metric minkowski or kernel, or give X.toarray()")
+        if sparse.issparse(X) and metric == "minkowski" and p not in (1, 2):
+            raise ValueError(f"p = {p:g} with sparse rows: take 1 or 2, or give X.toarray()")
         for j in categorical:
             if np.any(X[:, j] < 0) or np.any(X[:, j] != np.floor(X[:, j])):
                 raise ValueError(f"column {j} is one of codes 0, 1, ...")
         levels = {j: int(X[:, j].max()) + 1 for j in categorical}
         plain = cls(metric, p if metric == "minkowski" else 2.0, levels, None, kernel, gamma)
         if metric == "kernel":
-            at = np.unique(np.linspace(0, len(X) - 1, min(len(X), _TESTED)).astype(int))
+            at = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], _TESTED)).astype(int))
             some = plain.points(X[at])
             check_gram(plain._kernel(some, some), f"{kernel} kernel")
         if metric != "mahalanobis":
@@ -146,7 +154,7 @@ class Space:
 
     def _self_kernel(self, a: Array) -> Array:
         """The kernel of each point with itself."""
-        blocks = [a[i : i + 128] for i in range(0, len(a), 128)]
+        blocks = [a[i : i + 128] for i in range(0, a.shape[0], 128)]
         return np.concatenate([np.diagonal(self._kernel(b, b)) for b in blocks])
 
     def _kernel(self, a: Array, b: Array) -> Array:
@@ -199,6 +207,10 @@ class Neighbours:
         if self.space.metric == "hamming":
             return sorted_rows(distances * queries.shape[1], rows)
         # Brute force in blocks rounds; a query identical to a training row must be at distance zero.
+        if sparse.issparse(queries):
+            gaps = self.points[rows.ravel()] - queries[np.repeat(np.arange(len(rows)), k)]
+            lengths = norm(gaps, ord=1 if self.space.p == 1 else None, axis=1)
+            return sorted_rows(np.asarray(lengths).reshape(rows.shape), rows)
         step = max(1, _BLOCK // (k * max(queries.shape[1], 1)))
         for a in range(0, len(queries), step):
             gap = self.points[rows[a : a + step]] - queries[a : a + step, None, :]
@@ -206,12 +218,13 @@ class Neighbours:
         return sorted_rows(distances, rows)
 
     def _by_all(self, queries: Array, k: int) -> tuple[Array, Rows]:
-        out, at = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
-        step = max(1, _BLOCK // len(self.points))
-        for a in range(0, len(queries), step):
+        n_queries, n = queries.shape[0], self.points.shape[0]
+        out, at = np.empty((n_queries, k)), np.empty((n_queries, k), np.int64)
+        step = max(1, _BLOCK // n)
+        for a in range(0, n_queries, step):
             table = self.space.between(queries[a : a + step], self.points)
             # Column counts are often tied: the first rows come first.
-            key = np.round(table) * len(self.points) + np.arange(len(self.points))
+            key = np.round(table) * n + np.arange(n)
             key = key if self.space.metric == "hamming" else table
             rows = np.argpartition(key, k - 1, axis=1)[:, :k]
             out[a : a + step], at[a : a + step] = sorted_rows(np.take_along_axis(table, rows, 1), rows)

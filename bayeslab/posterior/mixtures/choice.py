@@ -33,6 +33,7 @@ from bayeslab.errors import OptionError, hint
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.mixtures.search import AllCollapsed, MixtureFit, MixtureOptions, fit_mixture
 from bayeslab.posterior.mixtures.variational import VariationalFit, fit_variational
+from bayeslab.posterior.mixtures.variational_weights import WeightsFactor
 from bayeslab.posterior.number_choice import NumberChoice
 
 __all__ = ["CRITERIA", "Criterion", "aic", "bic", "choose_components", "held_out", "icl"]
@@ -66,7 +67,7 @@ def choose_components(
     rng: np.random.Generator,
     options: MixtureOptions | None = None,
     folds: int = 10,
-) -> tuple[NumberChoice, MixtureFit | VariationalFit]:
+) -> tuple[NumberChoice, MixtureFit | VariationalFit[WeightsFactor]]:
     """Fit each number of components and keep the best.
 
     Parameters
@@ -116,7 +117,7 @@ def choose_components(
 
 def _scored(
     problem: MixtureProblem, criterion: Criterion, options: MixtureOptions, rng: np.random.Generator
-) -> tuple[float, MixtureFit | VariationalFit | None]:
+) -> tuple[float, MixtureFit | VariationalFit[WeightsFactor] | None]:
     """The score and the fit; -inf and None if components collapse in every search."""
     if criterion == "evidence":
         variational = fit_variational(problem, rng=rng, restarts=options.restarts)

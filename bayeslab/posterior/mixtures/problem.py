@@ -81,6 +81,11 @@ class MixtureProblem(LatentProblem):
             return self
         return replace(self, emission=self.emission.with_prior(self.rows, max(self.n_components, 1)))
 
+    def without_prior(self) -> MixtureProblem:
+        """The same mixture with flat priors, whose posterior is the likelihood."""
+        labels = replace(self.latent, dirichlet=1.0, gate_precision=1e-6)
+        return replace(self, emission=self.emission.without_prior(), latent=labels)
+
     def check(self) -> None:
         """Refuse problems that cannot be fitted.
 

@@ -25,12 +25,19 @@ __all__ = [
     "permitted",
     "start",
     "start_from_labels",
+    "start_in_turn",
     "starting_labels",
 ]
 
 Start = Literal["k_means", "k_means++", "random"]
+_IN_TURN: tuple[Start, ...] = ("k_means", "random", "k_means++")
 # Minimum variance of a component of a start, as a share of the rows' variance.
 _NARROWEST = 1e-4
+
+
+def start_in_turn(k: int) -> Start:
+    """The kind of start of the k-th of several searches."""
+    return _IN_TURN[k % len(_IN_TURN)]
 
 
 def starting_labels(problem: MixtureProblem, kind: Start, rng: np.random.Generator) -> np.ndarray:

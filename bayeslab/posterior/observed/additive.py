@@ -17,15 +17,17 @@ References
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import helmert
 
-from bayeslab.constants import LOG_2PI
+from bayeslab.constants import HALF_LOG_2PI, LOG_2PI
+from bayeslab.data.weak_priors import scaled as scaled_transform
+from bayeslab.data.weak_priors import shown
 from bayeslab.distributions.emissions.cells import check_shape, refuse_constant, scaled
 from bayeslab.distributions.emissions.normal import DiagonalGaussian
 from bayeslab.distributions.emissions.normal_moments import centred
@@ -33,8 +35,9 @@ from bayeslab.distributions.emissions.normal_prior import NormalPrior
 from bayeslab.distributions.emissions.protocol import Emission, Parameters, Statistics
 from bayeslab.distributions.toolbox.logarithms import ratio
 from bayeslab.latents.chains.product_chain import ProductSpace
+from bayeslab.posterior.observed.part import StatePart
 
-__all__ = ["AdditiveGaussian"]
+__all__ = ["Additive", "AdditiveGaussian", "effect_shape"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,3 +191,147 @@ class AdditiveGaussian(Emission):
             nearest = np.eye(len(self.design))[emission.log_density(theta, rows).argmax(axis=1)]
             theta = emission.maximise(emission.statistics(rows, nearest))
         return theta
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Additive(StatePart):
+    """Normal columns with additive effects; see :class:`bayeslab.posterior.observed.part.StatePart`.
+
+    Attributes
+    ----------
+    chains : tuple of str
+
+    All parameters are known, or none.
+    """
+
+    word: str = "gaussian"
+    chains: tuple[str, ...]
+    emission: AdditiveGaussian
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("mean", *(f"effect_{chain}" for chain in self.chains), "sd")
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return () if self.known else self.names
+
+    @property
+    def symmetric(self) -> bool:
+        return not self.known
+
+    @property
+    def n_free(self) -> int:
+        return 0 if self.known else int(self.emission.n_free(self.n_states))
+
+    def owned(self, name: str) -> tuple[str, int] | None:
+        return ("effect", self.names.index(name) - 1) if name in self.names[1:-1] else None
+
+    def constrained(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Shift effects to sum to zero, with the difference added to the mean."""
+        if self.known:
+            return {}
+        shifts = {name: np.asarray(values[name]).mean(axis=0) for name in self.names[1:-1]}
+        out = {name: values[name] - shift for name, shift in shifts.items()}
+        return out | {"mean": values["mean"] + sum(shifts.values())}
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return effect_shape(name, self.chains, self.emission.sizes, len(self.columns))
+
+    def dims(self, name: str) -> tuple[str, ...]:
+        owned = self.owned(name)
+        chain_dims = () if owned is None else (self.chains[owned[1]],)
+        return (*chain_dims, "feature") if len(self.columns) > 1 else chain_dims
+
+    def labels(self) -> dict[str, np.ndarray]:
+        return {"feature": np.array(self.columns)} if len(self.columns) > 1 else {}
+
+    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        d = len(self.columns)
+        parameters = {name: np.asarray({**values, **self.known}[name], dtype=float) for name in self.names}
+        effects = [parameters[name].reshape(-1, d) for name in self.names[1:-1]]
+        coefficients = self.emission.coefficients(parameters["mean"].reshape(d), effects)
+        return {"coefficients": coefficients, "variance": parameters["sd"].reshape(d) ** 2}
+
+    def from_emission(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        effects = self.emission.effects(theta["coefficients"])
+        parameters = [theta["coefficients"][0], *effects, np.sqrt(theta["variance"])]
+        return {name: np.asarray(v).reshape(self.shape(name)) for name, v in zip(self.names, parameters, strict=True)}
+
+    def default_prior(self, name: str) -> str:
+        prior = self.emission.prior
+        assert prior is not None
+        if name == "sd":
+            return f"sqrt(InverseGamma({prior.nu / 2:.4g}, {shown(prior.scale / 2)}))"
+        wide = f"sd / {np.sqrt(prior.kappa):.4g}"
+        return f"Normal({shown(prior.mean)}, {wide})" if name == "mean" else f"Normal(0, {wide}), their sum zero"
+
+    def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if self.known:
+            return {}
+        n = len(values["sd"])
+        each = [self.to_emission({name: values[name][i] for name in self.names}) for i in range(n)]
+        return {"_coefficients": np.stack([parameters["coefficients"] for parameters in each])}
+
+    # ------------------------------------------------------------------ PyMC
+
+    def variables(self) -> dict[str, Any]:
+        """Mean, effects and standard deviations, on PyMC's context stack; coordinates without constraints inside."""
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        if self.known:
+            return {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
+        emission, prior, d = self.emission, self.emission.prior, len(self.columns)
+        assert prior is not None
+        begin = self.to_emission(self.start) if self.start else {}
+        first = {"initval": np.maximum(begin["variance"], 1e-12)} if begin else {}
+        variance = pm.InverseGamma("_variance", prior.nu / 2, prior.scale / 2, shape=d, **first)
+        shape = emission.n_coefficients, d
+        centre = np.zeros(shape)
+        centre[0] = prior.mean
+        step = np.broadcast_to(np.maximum(self.spread, 1e-300) / self.n_states, shape)
+        start = {"initval": begin["coefficients"]} if begin else {}
+        wide = pt.sqrt(variance / prior.kappa)
+        b = pm.Normal(
+            "_coefficients", centre, wide, default_transform=scaled_transform(centre, step), shape=shape, **start
+        )
+        parts = [b[0], *(pt.dot(basis, b[at]) for basis, at in zip(emission.bases, emission.blocks, strict=True))]
+        return {
+            name: pm.Deterministic(name, value.reshape(self.shape(name)), dims=self.dims(name))
+            for name, value in zip(self.names, [*parts, pt.sqrt(variance)], strict=True)
+        }
+
+    def _means(self, values: Mapping[str, Any]) -> Any:
+        """(n_states, n_columns)."""
+        d = len(self.columns)
+        states = ProductSpace(self.emission.sizes).states
+        out = values["mean"].reshape((1, d))
+        for c, name in enumerate(self.names[1:-1]):
+            out = out + values[name].reshape((self.emission.sizes[c], d))[states[:, c]]
+        return out
+
+    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+        """log p(row | state of the product), (N, S)."""
+        import pytensor.tensor as pt
+
+        means, sd = self._means(values), values["sd"].reshape((len(self.columns),))
+        total = pt.zeros((len(rows), self.n_states))
+        for j, at in enumerate(self.at):
+            observed = ~np.isnan(rows[:, at])
+            z = (np.where(observed, rows[:, at], 0.0)[:, None] - means[:, j]) / sd[j]
+            log_p = -0.5 * z**2 - pt.log(sd[j]) - HALF_LOG_2PI
+            total = total + (log_p if observed.all() else pt.where(observed[:, None], log_p, 0.0))
+        return total
+
+    def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
+        import pymc as pm
+
+        means, sd = self._means(values)[states], values["sd"].reshape((len(self.columns),))
+        return {name: pm.Normal.dist(means[:, j], sd[j], shape=len(rows)) for j, name in enumerate(self.columns)}
+
+
+def effect_shape(name: str, chains: Sequence[str], sizes: Sequence[int], d: int) -> tuple[int, ...]:
+    """The shape of a parameter of d columns: of a chain's effects, or of means or standard deviations."""
+    chain_shape = tuple(k for chain, k in zip(chains, sizes, strict=True) if name == f"effect_{chain}")
+    return (*chain_shape, d) if d > 1 else chain_shape

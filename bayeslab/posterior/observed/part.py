@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -138,7 +139,7 @@ class StatePart(Emitted):
     def names(self) -> tuple[str, ...]:
         """Names of all parameters in the posterior."""
 
-    @property
+    @cached_property
     def learned(self) -> tuple[str, ...]:
         return tuple(name for name in self.names if name not in self.known)
 

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from bayeslab.distributions import normal
-from bayeslab.distributions.emissions import Emission, Regression
+from bayeslab.distributions.emissions import Regression, WrappedEmission
 from bayeslab.errors import ModelError
 from bayeslab.posterior.observed.part import StatePart
 
@@ -34,7 +34,7 @@ __all__ = ["RegressionPart", "Standardised"]
 
 
 @dataclass(frozen=True, eq=False)
-class Standardised(Emission):
+class Standardised(WrappedEmission):
     """A regression on rows (1, inputs, outcome), with parameters in standardised units.
 
     Attributes
@@ -48,17 +48,6 @@ class Standardised(Emission):
     centre: np.ndarray
     scale: np.ndarray
 
-    @property
-    def prior(self) -> float | None:
-        return self.inner.prior
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        return self.inner.kinds
-
-    def without_prior(self) -> Standardised:
-        return replace(self, inner=replace(self.inner, prior=None))
-
     def rows(self, rows: np.ndarray) -> np.ndarray:
         return (rows - self.centre) / self.scale
 
@@ -71,19 +60,6 @@ class Standardised(Emission):
 
     def statistics(self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Any = None) -> dict[str, Any]:
         return self.inner.statistics(self.rows(rows), responsibilities, parameters)
-
-    def maximise(self, statistics: Any, parameters: Any = None) -> dict[str, Any]:
-        return dict(self.inner.maximise(statistics, parameters))
-
-    def expected_log_likelihood(self, statistics: Any, parameters: Any) -> float:
-        """Expected log likelihood in standardised units, so up to a constant."""
-        return self.inner.expected_log_likelihood(statistics, parameters)
-
-    def log_prior(self, parameters: Any) -> float:
-        return self.inner.log_prior(parameters)
-
-    def n_free(self, n_states: int) -> int:
-        return self.inner.n_free(n_states)
 
     def with_prior(self, rows: np.ndarray, n_states: int) -> Standardised:
         return replace(self, inner=self.inner.with_prior(self.rows(rows), n_states))

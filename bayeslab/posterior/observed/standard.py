@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,14 @@ class StandardPart(StatePart):
     def parameters(self) -> tuple[str, ...]:
         """Names of the parameters of this kind of column."""
 
-    @property
+    @cached_property
+    def _called(self) -> dict[str, str]:
+        """The posterior's name of each parameter, computed once: steps of EM ask for them."""
+        return {p: self.called(p) for p in self.parameters}
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
-        return tuple(self.called(p) for p in self.parameters)
+        return tuple(self._called.values())
 
     def shape(self, name: str) -> tuple[int, ...]:
         return (self.n_states, len(self.columns)) if self.by_column else (self.n_states,)
@@ -44,7 +50,8 @@ class StandardPart(StatePart):
 
     def by_parameter(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Values, including known ones, by the parameter names of this kind of column."""
-        return {p: np.asarray({**values, **self.known}[self.called(p)], float) for p in self.parameters}
+        known = self.known
+        return {p: np.asarray(known[n] if n in known else values[n], float) for p, n in self._called.items()}
 
     def table(self, value: np.ndarray) -> np.ndarray:
         """A parameter as (n_states, n_columns)."""

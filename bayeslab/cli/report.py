@@ -1,0 +1,58 @@
+"""``bayeslab report``: one HTML page about a run, or several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayeslab.cli.toolbox.shared import ForceOption, JsonOption, check_output, print_json
+from bayeslab.errors import BayeslabError
+
+
+def command(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Run folders, such as runs/radon.", show_default=False)
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Write here; default RUN/report.html, of several runs report.html."
+        ),
+    ] = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> int:
+    """Write one HTML page that shows a run, or compares several, to anyone with a browser.
+
+    A run that is unfinished, failed or damaged gives a page that says so, and exit code 1.
+    """
+    from bayeslab import fitting
+    from bayeslab.report.page import BrokenRun, html_of
+    from bayeslab.report.writing import Report
+    from bayeslab.run_folder.folder import RunFolder
+
+    folders = {str(path): RunFolder.existing(path).path for path in runs}
+    path = out or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
+    check_output(path, *runs, force=force)
+    short = [folder.resolve().name for folder in folders.values()]
+    names = short if len(set(short)) == len(short) else list(folders)
+    opened: dict[str, fitting.Fit | BrokenRun] = {}
+    broken: BayeslabError | None = None
+    for name, folder in zip(names, folders.values(), strict=True):
+        try:
+            opened[name] = fitting.open_run(folder)
+        except BayeslabError as error:
+            opened[name] = BrokenRun(folder, error)
+            broken = broken or error
+    page = Report(html_of(opened))
+    page.save(path, force=True)
+    if broken is not None:
+        raise broken
+    statuses = {name: fit.verdict.status for name, fit in opened.items() if not isinstance(fit, BrokenRun)}
+    if json:
+        print_json({"file": path, "bytes": len(page.html.encode()), "verdicts": statuses})
+    else:
+        print(f"written {path}")
+    return 3 if "fail" in statuses.values() else 0

@@ -1,0 +1,381 @@
+"""Lowering of a graph: its nodes as a program of the density machine, for fitting.
+
+Parameters have the names, shapes, order and unconstrained coordinates that they have in the PyMC graph, so that a point
+means the same in both.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from bayeslab.data.bound import Data
+from bayeslab.distributions import DISTRIBUTIONS, maths
+from bayeslab.distributions.toolbox.correlations import log_constant
+from bayeslab.families.graph.integrals import integrals_of
+from bayeslab.families.graph.lowered_recursions import computed_rows, sampled_rows
+from bayeslab.families.graph.walk import Walk
+from bayeslab.language.algebra import Term
+from bayeslab.language.backends import Backend
+from bayeslab.language.nodes import Node, bound_arguments
+from bayeslab.language.spec import Model
+from bayeslab.posterior.machine.arrays import NotLowered, Var
+from bayeslab.posterior.machine.backend import Machine
+from bayeslab.posterior.machine.functions import cumprod, logsumexp
+from bayeslab.posterior.machine.laws import (
+    Categories,
+    CholeskyFactor,
+    Counts,
+    Dirichlet,
+    Law,
+    Mixed,
+    Scalar,
+    ZeroSumNormal,
+    ordered_categories,
+)
+from bayeslab.posterior.machine.model import MachineModel, Parameter
+from bayeslab.posterior.machine.program import Builder
+from bayeslab.posterior.machine.transforms import Ordered, Transform
+from bayeslab.posterior.machine.vector_laws import vector_law
+from bayeslab.posterior.machine.wrapped import Censored, Truncated
+
+__all__ = ["Lowering", "lowered"]
+
+
+def lowered(model: Model, data: Data, *, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
+    """A model on its data as a program.
+
+    Parameters
+    ----------
+    weights
+        Weights of the log likelihoods of observed nodes, by name.
+
+    Raises
+    ------
+    NotLowered
+        The machine does not know a part of the model.
+    """
+    lowering = Lowering(model, data, weights or {})
+    lowering.walk()
+    return lowering.finish()
+
+
+class Lowering(Walk):
+    """Lowers the nodes of one model."""
+
+    def __init__(self, model: Model, data: Data, weights: Mapping[str, np.ndarray]) -> None:
+        super().__init__(model, data, "fit", ())
+        self.weights = weights
+        self.parameters: list[Parameter] = []
+        self.computed_nodes: list[str] = []
+        self.used: set[str] = set()
+        self.dims: dict[str, tuple[str, ...]] = {}
+        self.observed_cells: dict[str, np.ndarray] = {}
+        self.constants: dict[str, np.ndarray] = {}
+        if self.summed:
+            raise NotLowered(min(self.summed), "a discrete node that is summed out")
+        if integrals := integrals_of(self.nodes, data, "fit"):
+            raise NotLowered(min(integrals[0]), "states or functions that are integrated out")
+
+    # -------------------------------------------------------------------------------- the model
+
+    def start(self, coords: Mapping[str, list[Any]]) -> Backend:
+        self.builder, self.coords = Builder(), dict(coords)
+        return Machine(self.builder)
+
+    def coordinate(self, dim: str, labels: list[Any]) -> None:
+        self.coords[dim] = labels
+
+    def given(self, name: str, value: Any, dims: tuple[Any, ...]) -> Any:
+        array = self.constants[name] = np.asarray(value)
+        self.dims[name] = dims
+        return self.builder.constant(array)
+
+    def finish(self) -> MachineModel:
+        """The program of the nodes."""
+        for parameter in self.parameters:
+            self.builder.output(parameter.name, parameter.value)
+        for name in self.computed_nodes:
+            self.builder.output(name, self.terms[name].value)
+        return MachineModel(
+            self.builder.finish(),
+            self.builder,
+            tuple(self.parameters),
+            tuple(self.computed_nodes),
+            self._intermediate(),
+            self.dims,
+            self.coords,
+            self.observed_cells,
+            self.constants,
+        )
+
+    def _intermediate(self) -> frozenset[str]:
+        """Deterministic nodes from which others are computed, and internal parameters that other nodes show."""
+        computed = set(self.computed_nodes)
+        hidden = {parameter.name for parameter in self.parameters if parameter.name.startswith("_")}
+        used, shows, shown = set(self.used), set[str](), set[str]()
+        for node in self.nodes.values():
+            used |= node.parents & computed
+            if node.name in computed and not node.name.startswith("_") and node.parents & hidden:
+                shows.add(node.name)
+                shown |= node.parents & hidden
+        return frozenset((used & computed) - shows) | shown
+
+    @contextmanager
+    def errors(self, node: Node) -> Iterator[None]:
+        with super().errors(node):
+            try:
+                yield
+            except NotLowered as error:
+                if error.node == node.name:
+                    raise
+                raise NotLowered(node.name, str(error)) from None
+
+    # ------------------------------------------------------------------------------------ nodes
+
+    def computed(self, node: Node, value: Any, dims: tuple[str, ...]) -> None:
+        self._named(node.name, value, dims)
+
+    def _named(self, name: str, value: Any, dims: tuple[str, ...]) -> Term:
+        """A deterministic node."""
+        self.computed_nodes.append(name)
+        if dims:
+            self.dims[name] = dims
+        term = self.terms[name] = Term(value, dims)
+        return term
+
+    def potential(self, node: Node, value: Any) -> None:
+        self.builder.add(value)
+
+    def free(
+        self, name: str, law: Law, dims: tuple[str, ...], transform: Transform | None, start: Var | None = None
+    ) -> Var:
+        """The value of a random node without data, whose density is added to the total."""
+        shape = law.shape if transform is None else transform.shape(law.shape)
+        coordinates = self.builder.parameter(int(np.prod(shape))).reshape(shape)
+        value = coordinates if transform is None else transform.backward(coordinates)
+        self.sampled(name, law, dims, transform, coordinates, value, law.start() if start is None else start)
+        return value
+
+    def sampled(
+        self,
+        name: str,
+        law: Law,
+        dims: tuple[str, ...],
+        transform: Transform | None,
+        coordinates: Var,
+        value: Var,
+        start: Var,
+    ) -> None:
+        """Add a parameter whose coordinates and value are known."""
+        with self.builder.of_part("prior"):
+            law.add(value)
+        jacobian = None if transform is None else transform.log_jacobian(coordinates)
+        if jacobian is not None:
+            with self.builder.of_part("jacobian"):
+                self.builder.add(jacobian)
+        first = start if transform is None else transform.forward(start)
+        value_name = name if transform is None else f"{name}_{transform.name}__"
+        self.parameters.append(Parameter(name, value_name, coordinates.shape, law, transform, value, first))
+        if dims:
+            self.dims[name] = dims
+
+    def register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> None:
+        law: Law = drawn
+        if observed is None:
+            self.terms[node.name] = Term(self.free(node.name, law, dims, law.transform()), dims)
+            return
+        weight = self.weights.get(node.name)
+        if not np.ma.is_masked(observed):
+            cells = self.observed_cells[node.name] = np.asarray(np.ma.getdata(observed))
+            self.dims[node.name] = dims
+            values = self.builder.constant(cells)
+            law.add(values, weight=weight)
+            self.terms[node.name] = self._observed(node, values, dims)
+            return
+        gone = np.ma.getmaskarray(observed)
+        self.observed_cells[f"{node.name}_observed"] = np.asarray(np.ma.getdata(observed)[~gone])
+        self.dims[node.name] = dims
+        if node.discrete or node.atoms:
+            # Nothing depends on the missing cells, which are a factor of 1.
+            law.add(self.builder.constant(np.ma.getdata(observed)), where=~gone, weight=weight)
+            return
+        if weight is not None:
+            raise NotLowered(node.name, "weights of rows of which some are missing")
+        missing = law.rows(gone)
+        of_missing = (f"{node.name}_missing",) if len(dims) == 1 else ()
+        if of_missing:
+            self.coordinate(of_missing[0], self.labels[dims[0]][gone].tolist())
+        filled = self.free(f"{node.name}_unobserved", missing, of_missing, missing.transform())
+        known = np.asarray(np.ma.getdata(observed)[~gone], dtype=float)
+        law.rows(~gone).add(self.builder.constant(known))
+        place = np.empty(gone.shape, dtype=np.int64)
+        place[~gone], place[gone] = np.arange(known.size), known.size + np.arange(int(gone.sum()))
+        whole = self.builder.concatenate([known, filled])[place]
+        self.terms[node.name] = self._observed(node, whole, dims)
+
+    def _observed(self, node: Node, value: Any, dims: tuple[str, ...]) -> Term:
+        """The observed node for use in expressions: a factor if its cells are levels."""
+        term = self.data.term(node.name, missing=True)
+        if term.value is None:
+            return Term(None, dims, codes=value, factor=term.factor, column=node.name)
+        return Term(value, dims, given=True)
+
+    def ordered(self, node: Node, word: str, tree: ast.Call, observed: Any) -> None:
+        if observed is not None or not node.dims:
+            raise NotLowered(node.name, f"{word} with data or without a dimension")
+        inner = bound_arguments(tree, word)["dist"]
+        law = self.distribution(inner, node.dims)
+        positive = word == "PositiveOrdered"
+        if not isinstance(law, Scalar):
+            raise NotLowered(node.name, "an ordered vector with a prior that is not of single numbers")
+        if positive:
+            law = _above_zero(law)
+        elif law.transform() is not None:
+            raise NotLowered(node.name, f"an ordered vector with the prior {law.word}")
+        start = self.builder.constant(_order_statistics(law))
+        value = self.free(node.name, law, node.dims, Ordered(positive), start)
+        self.terms[node.name] = Term(value, node.dims)
+
+    def correlations(self, node: Node, word: str, tree: ast.Call) -> None:
+        if len(node.dims) != 2 or len(set(self.lengths(node.dims))) != 1:
+            raise NotLowered(node.name, "a matrix that is not square")
+        size, given = self.lengths(node.dims)[0], bound_arguments(tree, word)
+        if "eta" not in given or ("n" in given and self.literal(given["n"], "n") != size):
+            raise NotLowered(node.name, "its parameters")
+        eta = self.evaluator.eval(given["eta"])
+        if eta.random or np.ndim(eta.value):
+            raise NotLowered(node.name, "an eta that is not a number")
+        if word == "LKJCorr":
+            self._correlation_matrix(node, float(eta.value), size)
+            return
+        inner = given["sd_dist"]
+        law = self.distribution(inner, node.dims[:1])
+        name, tril = node.name, np.tril_indices(size)
+        packed_law = CholeskyFactor(
+            self.builder, (len(tril[0]),), float(eta.value), size, law, log_constant(float(eta.value), size)
+        )
+        packed = self.free(f"{name}_packed", packed_law, (), packed_law.transform())
+        place = np.full((size, size), len(tril[0]))
+        place[tril] = np.arange(len(tril[0]))
+        chol = self.builder.concatenate([packed, np.zeros(1)])[place]
+        covariance = chol @ chol.T
+        stds = self.builder.elementwise("sqrt", (chol**2).sum(1))
+        # The correlations are computed from them.
+        self.used |= {name, f"{name}_stds"}
+        self._named(f"{name}_stds", stds, node.dims[:1])
+        self._named(name, chol, node.dims)
+        self._named(f"{name}_corr", covariance / stds[None, :] / stds[:, None], node.dims)
+
+    def _correlation_matrix(self, node: Node, eta: float, size: int) -> None:
+        """A correlation matrix made of independent partial correlations, as in the PyMC graph."""
+        rows, columns = np.tril_indices(size, -1)
+        alpha = self.builder.constant(eta + (size - 2 - columns) / 2.0)
+        law = Scalar(self.builder, (len(rows),), "Beta", (alpha, alpha))
+        unit = self.free(f"{node.name}_partial", law, (), law.transform())
+        place = np.full((size, size), len(rows))
+        place[rows, columns] = np.arange(len(rows))
+        partial = self.builder.concatenate([2.0 * unit - 1.0, np.zeros(1)])[place]
+        rest = cumprod(1.0 - partial**2, 1)[:, :-1]
+        unexplained = self.builder.concatenate([np.ones((size, 1)), rest], 1)
+        factor = (partial + np.eye(size)) * self.builder.elementwise("sqrt", unexplained)
+        self._named(node.name, factor @ factor.T, node.dims)
+
+    def latent(self, node: Node, observed: Any) -> None:
+        raise NotLowered(node.name, f"{node.distribution}: hidden states or functions")
+
+    def recursion(self, node: Node) -> Term:
+        return computed_rows(self, node)
+
+    def random_recursion(self, node: Node) -> Term:
+        return sampled_rows(self, node)
+
+    def row_by_row(self, group: list[Node]) -> None:
+        raise NotLowered(group[0].name, "nodes that look back at each other")
+
+    # ---------------------------------------------------------------------------- distributions
+
+    def variable(self, word: str, parameters: dict[str, Any], dims: tuple[str, ...]) -> Law:
+        shape, builder = self.lengths(dims), self.builder
+        variables: dict[str, Any] = {
+            n: v if isinstance(v, bool | int | str | Law) else builder.as_var(v) for n, v in parameters.items()
+        }
+        match word:
+            case "Categorical":
+                return Categories(builder, shape, self._log_probabilities(variables))
+            case "OrderedLogistic" | "OrderedProbit":
+                if not {"eta", "cutpoints"} <= variables.keys():
+                    raise NotLowered(word, "without eta or cutpoints")
+                sigma = variables.get("sigma", 1.0)
+                return ordered_categories(builder, word, variables["eta"], variables["cutpoints"], sigma, shape)
+            case "Multinomial":
+                return Counts(builder, shape, variables["n"], variables["p"])
+            case "Dirichlet":
+                return Dirichlet(builder, shape, variables["a"])
+            case "ZeroSumNormal":
+                axes = int(parameters.get("n_zerosum_axes", 1))
+                sigma = builder.as_var(variables.get("sigma", 1.0))
+                if sigma.ndim:
+                    raise NotLowered(word, "a scale for each of several vectors")
+                return ZeroSumNormal(builder, shape, sigma, axes)
+        if maths(word) is None:
+            return vector_law(builder, word, variables, shape)
+        return Scalar.of(builder, word, variables, shape)
+
+    def _log_probabilities(self, given: Mapping[str, Any]) -> Var:
+        """Log probabilities of categories, which come last."""
+        if given.keys() == {"p"}:
+            return self.builder.elementwise("log", given["p"])
+        if given.keys() != {"logit_p"}:
+            raise NotLowered("Categorical", "p and logit_p")
+        logits = given["logit_p"]
+        return logits - logsumexp(logits, -1)[..., None]
+
+    def make(self, word: str, parameters: Mapping[str, Any], shape: tuple[int, ...]) -> Law:
+        return Scalar.of(self.builder, word, parameters, shape)
+
+    def _dist_Truncated(self, tree: ast.Call, dims: tuple[str, ...]) -> Law:
+        return Truncated.of(*self._base_and_ends(tree, "Truncated", dims))
+
+    def _dist_Censored(self, tree: ast.Call, dims: tuple[str, ...]) -> Law:
+        return Censored.of(*self._base_and_ends(tree, "Censored", dims))
+
+    def _base_and_ends(self, tree: ast.Call, word: str, dims: tuple[str, ...]) -> tuple[Law, Var, Var]:
+        base = self.distribution(bound_arguments(tree, word)["dist"], dims)
+        bounds = {"lower": -np.inf, "upper": np.inf} | self._bounds(tree, word, dims)
+        return base, self.builder.as_var(bounds["lower"]), self.builder.as_var(bounds["upper"])
+
+    def mixture(self, weights: Any, components: Any, dims: tuple[str, ...]) -> Law:
+        parts = tuple(components) if isinstance(components, list) else (components,)
+        return Mixed(self.builder, self.lengths(dims), self.builder.as_var(weights), parts)
+
+
+def _above_zero(law: Scalar) -> Scalar:
+    """The law truncated to positive numbers, whose mass above zero is one if its support is."""
+    builder = law.builder
+    if law.word == "Normal":
+        zero, infinity = builder.constant(0.0), builder.constant(np.inf)
+        return Scalar(builder, law.shape, "TruncatedNormal", (*law.parameters, zero, infinity))
+    if DISTRIBUTIONS[law.word].domain.values.low != 0.0:
+        raise NotLowered("PositiveOrdered", f"of {law.word}")
+    return law
+
+
+def _order_statistics(law: Scalar) -> np.ndarray:
+    """An increasing starting point: typical order statistics of the prior."""
+    functions = maths(law.word)
+    if functions is None or not all(parameter.constant for parameter in law.parameters):
+        raise NotLowered(law.word, "an ordered vector whose prior has parameters")
+    rng, parameters = np.random.default_rng(0), [parameter.value for parameter in law.parameters]
+    if law.word in ("Flat", "HalfFlat"):
+        several = np.broadcast_to(np.arange(1.0, law.shape[-1] + 1.0), law.shape).copy()
+    else:
+        draws = functions.draw(rng, (101, *law.shape), *parameters)
+        several = np.median(np.sort(draws, axis=-1), axis=0)
+    if np.any(np.diff(several, axis=-1) <= 0):
+        several = several + np.arange(law.shape[-1]) * 1e-3
+    return several

@@ -1,0 +1,56 @@
+"""A regression as a program of the density machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.constants import LOG_2PI
+from bayeslab.families.graph.lowering import Lowering
+from bayeslab.families.graph.lowering import lowered as lowered_graph
+from bayeslab.families.regression.pymc_graph import SquaredRows, without_rows
+from bayeslab.posterior.machine.arrays import NotLowered
+from bayeslab.posterior.machine.model import MachineModel
+
+if TYPE_CHECKING:
+    from bayeslab.families.regression.lowered import Lowered
+
+__all__ = ["machine_model"]
+
+
+def machine_model(lowered: Lowered) -> MachineModel:
+    """The program of a regression; rows of a linear one enter through their sufficient statistics if that is cheaper.
+
+    Raises
+    ------
+    NotLowered
+        The machine does not know a part of the model, or there is no response.
+    """
+    outcome = lowered.formula.outcome
+    if lowered.y is None:
+        raise NotLowered(outcome, "without data")
+    if lowered.summable:
+        return _rows_summed(lowered)
+    weights = {} if lowered.weights is None else {outcome: lowered.weights}
+    return lowered_graph(lowered.model, lowered.data, weights=weights)
+
+
+def _rows_summed(lowered: Lowered) -> MachineModel:
+    nodes, form = without_rows(lowered), SquaredRows.of(lowered)
+    lowering = Lowering(nodes.model, nodes.data, {})
+    lowering.walk()
+    builder = lowering.builder
+
+    def value(name: str) -> Any:
+        return lowering.terms[name].value if name in lowering.nodes else lowered.fixed[name]
+
+    theta = builder.concatenate([builder.as_var(value(name)).reshape(-1) for name in form.names])
+    delta = builder.concatenate([builder.constant(form.at.inverse) @ (theta - form.at.point), np.ones(1)])
+    square = delta @ (builder.constant(form.whole) @ delta)
+    sigma = builder.as_var(value("sigma"))
+    constant = 0.5 * form.count * LOG_2PI
+    logs = builder.elementwise("log", sigma)
+    builder.add(-0.5 * square * (form.at.unit / sigma) ** 2 - form.count * logs - constant)
+    lowering.used |= {*form.names, "sigma"}
+    return lowering.finish()

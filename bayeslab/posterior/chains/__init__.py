@@ -1,0 +1,1 @@
+"""Hidden chains with observed parts: starts, fits, numbering of states, and predictions."""

@@ -1,0 +1,1 @@
+"""The density machine: a log density and its gradient as a program for one precompiled interpreter."""

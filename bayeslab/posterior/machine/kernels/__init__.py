@@ -1,0 +1,1 @@
+"""Kernels of the density machine: small functions compiled once on a computer, by numba."""

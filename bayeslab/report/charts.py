@@ -1,0 +1,329 @@
+"""Charts as SVG: densities, intervals, traces, ranks, predictive checks and sketches of columns.
+
+Every chart is narrow enough for a phone, takes its colours from the style sheet of the page, and has a sentence as its
+accessible name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.plots.svg import shorten, text_width
+from bayeslab.report.markup import Markup, element, joined
+
+__all__ = ["Interval", "check_bars", "check_curves", "density", "intervals", "points", "ranks", "sketch", "trace"]
+
+type Array = NDArray[np.float64]
+
+WIDTH = 340.0
+_LEFT, _RIGHT = 8.0, 8.0
+_BINS = 20
+# Draws of a chain in a trace, replications in a check.
+TRACE_POINTS, REPLICATIONS = 200, 25
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A row of a forest: its label, the middle, and intervals from the shortest to the longest."""
+
+    label: str
+    middle: float
+    ends: Sequence[tuple[float, float]]
+
+
+def density(draws: Array, ends: Sequence[tuple[float, float]], name: str, says: str) -> Markup:
+    """The density of one quantity over its intervals.
+
+    Parameters
+    ----------
+    draws
+        Shape (draw,), finite.
+    ends
+        Intervals, from the shortest to the longest.
+    says
+        The accessible name.
+    """
+    low, high = _limits(draws)
+    x = _Scale(low, high, _LEFT, WIDTH - _RIGHT)
+    top, base = 24.0, 84.0
+    if _few_values(draws):
+        values, counts = np.unique(draws[(draws >= low) & (draws <= high)], return_counts=True)
+        shape = joined(
+            element("rect", x=x(v) - 3, y=base - h, width=6.0, height=h, class_="area")
+            for v, h in zip(values, (base - top) * counts / counts.max(), strict=True)
+        )
+    else:
+        grid, height = _smoothed(draws, low, high)
+        path = _path(x(grid), base - (base - top) * height / height.max())
+        shape = element("path", d=f"M{x(grid[0]):.1f} {base}L{path[1:]}L{x(grid[-1]):.1f} {base}Z", class_="area")
+    bars = joined(
+        element("line", x1=x(a), x2=x(b), y1=base + 7, y2=base + 7, class_=f"i{k}")
+        for k, (a, b) in reversed(list(enumerate(ends)))
+    )
+    return _chart(116, says, _label(name, 15), shape, bars, _axis(x, base + 13))
+
+
+def intervals(rows: Sequence[Interval], says: str) -> Markup:
+    """A forest: for each row the middle and the intervals, on one axis."""
+    names = [shorten(row.label, 24) for row in rows]
+    label = min(165.0, 12 + max(text_width(name, 10.5) for name in names))
+    ends = np.array([end for row in rows for pair in row.ends for end in pair] + [row.middle for row in rows])
+    ends = ends[np.isfinite(ends)]
+    low, high = (float(ends.min()), float(ends.max())) if len(ends) else (0.0, 1.0)
+    x = _Scale(*_padded(low, high), label, WIDTH - _RIGHT)
+    step, parts = 17.0, []
+    if low < 0 < high:
+        parts.append(element("line", x1=x(0), x2=x(0), y1=2, y2=step * len(rows) + 4, class_="zero"))
+    for number, row in enumerate(rows):
+        y = step * number + 11
+        whole = element("title", row.label)
+        parts.append(element("text", names[number], whole, x=label - 6, y=y + 4, text_anchor="end", class_="s"))
+        parts += [
+            element("line", x1=x(a), x2=x(b), y1=y, y2=y, class_=f"i{k}")
+            for k, (a, b) in reversed(list(enumerate(row.ends)))
+            if math.isfinite(a) and math.isfinite(b)
+        ]
+        if math.isfinite(row.middle):
+            parts.append(element("circle", cx=x(row.middle), cy=y, r=2.6, class_="dot"))
+    base = step * len(rows) + 6
+    return _chart(base + 22, says, joined(parts), _axis(x, base))
+
+
+def points(rows: Sequence[tuple[str, float, float]], says: str) -> Markup:
+    """For each row a number with plus and minus one standard error."""
+    return intervals([Interval(label, middle, [(middle - se, middle + se)]) for label, middle, se in rows], says)
+
+
+def trace(chains: Array, name: str, says: str) -> Markup:
+    """The draws of every chain in order.
+
+    Parameters
+    ----------
+    chains
+        Shape (chain, draw). At most :data:`TRACE_POINTS` draws of each chain are drawn, evenly spaced.
+    """
+    n = chains.shape[1]
+    kept = np.unique(np.linspace(0, n - 1, min(n, TRACE_POINTS)).astype(int))
+    values = chains[:, kept]
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    x, y = _Scale(0, max(n - 1, 1), 44, WIDTH - _RIGHT), _Scale(*_padded(low, high), 96, 24)
+    lines = [
+        element("path", d=_path(x(kept[there]), y(row[there])), class_=f"line c{k % 4}")
+        for k, row in enumerate(values)
+        if (there := np.isfinite(row)).any()
+    ]
+    marks = [
+        element("text", _number(v, _step(y)), x=40, y=y(v) + 4, text_anchor="end", class_="s") for v in _ticks(y, 3)
+    ]
+    return _chart(124, says, _label(name, 15), *lines, *marks, _axis(x, 98, whole=True))
+
+
+def ranks(chains: Array, name: str, says: str) -> Markup:
+    """Histograms of the ranks of each chain among all draws: level if the chains agree.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter, Bürkner (2021). Bayesian Analysis 16(2), 667-718.
+    """
+    n = chains.shape[1]
+    # Equal draws share their mean rank.
+    _, places, shares = np.unique(chains, return_inverse=True, return_counts=True)
+    order = (np.cumsum(shares) - (shares + 1) / 2)[places].reshape(chains.shape)
+    edges = np.linspace(0, chains.size, _BINS + 1)
+    counts = np.array([np.histogram(row, edges)[0] for row in order])
+    mean = n / _BINS
+    x, y = _Scale(0, chains.size, 44, WIDTH - _RIGHT), _Scale(0, max(counts.max(), 2 * mean), 96, 24)
+    lines = [
+        element("path", d=_path(np.repeat(x(edges), 2)[1:-1], np.repeat(y(row), 2)), class_=f"line c{k % 4}")
+        for k, row in enumerate(counts)
+    ]
+    level = element("line", x1=x(0), x2=x(chains.size), y1=y(mean), y2=y(mean), class_="zero")
+    return _chart(124, says, _label(f"{name}: ranks", 15), level, *lines, _axis(x, 98, whole=True))
+
+
+def check_curves(observed: Array, replicated: Array, name: str, says: str) -> Markup:
+    """Smoothed densities of the data and of replications.
+
+    Parameters
+    ----------
+    observed
+        Shape (cell,).
+    replicated
+        Shape (draw, cell); :data:`REPLICATIONS` of them are drawn.
+    """
+    rows = replicated[np.linspace(0, len(replicated) - 1, min(REPLICATIONS, len(replicated))).astype(int)]
+    rows = [row[np.isfinite(row)] for row in rows]
+    both = np.concatenate([observed, *rows])
+    low = min(float(observed.min()), float(np.quantile(both, 0.002)))
+    high = max(float(observed.max()), float(np.quantile(both, 0.998)))
+    low, high = _padded(low, high, 0.08)
+    curves = [_smoothed(row, low, high)[1] for row in rows if len(row) > 1]
+    grid, real = _smoothed(observed, low, high)
+    x, y = _Scale(low, high, _LEFT, WIDTH - _RIGHT), _Scale(0, max(c.max() for c in (*curves, real)), 150, 24)
+    lines = [element("path", d=_path(x(grid), y(curve)), class_="replicated") for curve in curves]
+    return _chart(
+        178, says, _label(name, 15), *lines, element("path", d=_path(x(grid), y(real)), class_="real"), _axis(x, 152)
+    )
+
+
+def check_bars(
+    values: Sequence[str], observed: Array, low: Array, high: Array, middle: Array, name: str, says: str
+) -> Markup:
+    """Shares of the values of discrete data, with the middle and an interval of the replications.
+
+    Parameters
+    ----------
+    values
+        Labels of the values.
+    observed, low, high, middle
+        Shares, one for each value.
+    """
+    x, y = _Scale(-0.6, len(values) - 0.4, _LEFT, WIDTH - _RIGHT), _Scale(0, max(observed.max(), high.max()), 150, 24)
+    wide = min(26.0, 0.7 * (x(1) - x(0)))
+    every = -(-len(values) // 12)
+    parts = []
+    for k, word in enumerate(values):
+        parts.append(
+            element("rect", x=x(k) - wide / 2, y=y(observed[k]), width=wide, height=150 - y(observed[k]), class_="area")
+        )
+        parts.append(element("line", x1=x(k), x2=x(k), y1=y(low[k]), y2=y(high[k]), class_="i1 other"))
+        parts.append(element("circle", cx=x(k), cy=y(middle[k]), r=2.6, class_="dot other"))
+        if k % every == 0:
+            parts.append(
+                element(
+                    "text", shorten(word, 10), element("title", word), x=x(k), y=166, text_anchor="middle", class_="s"
+                )
+            )
+    return _chart(174, says, _label(name, 15), joined(parts))
+
+
+def sketch(counts: Array, says: str) -> Markup:
+    """Bars without an axis, for a cell of a table."""
+    wide = 120.0 / len(counts)
+    tallest = max(float(counts.max()), 1.0)
+    bars = [
+        element(
+            "rect", x=k * wide, y=28 - 27 * c / tallest, width=max(wide - 1, 0.6), height=27 * c / tallest, class_="bar"
+        )
+        for k, c in enumerate(counts)
+        if c
+    ]
+    return element(
+        "svg", element("title", says), *bars, viewBox="0 0 120 28", width=120, height=28, role="img", class_="sketch"
+    )
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """A linear scale from values to pixels."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    @overload
+    def __call__(self, value: float) -> float: ...
+    @overload
+    def __call__(self, value: Array) -> Array: ...
+    def __call__(self, value: float | Array) -> float | Array:
+        return self.start + (self.end - self.start) * (value - self.low) / (self.high - self.low)
+
+
+def _padded(low: float, high: float, by: float = 0.03) -> tuple[float, float]:
+    gap = high - low
+    if not gap > 1e-12 * max(abs(low), abs(high)):
+        gap = abs(low) or 1.0
+    return low - by * gap, high + by * gap
+
+
+def _limits(draws: Array) -> tuple[float, float]:
+    """The range of a density: 99.4 % of the draws, with room."""
+    low, high = np.quantile(draws, [0.003, 0.997])
+    return _padded(float(low), float(high), 0.06)
+
+
+def _few_values(draws: Array) -> bool:
+    return bool(np.all(draws[:2000] == np.floor(draws[:2000])) and np.ptp(draws) <= 30)
+
+
+def _smoothed(draws: Array, low: float, high: float, n: int = 90) -> tuple[Array, Array]:
+    """A kernel density on a grid, up to a factor.
+
+    A fine histogram is convolved with a normal kernel of Silverman's bandwidth [1]_.
+
+    References
+    ----------
+    .. [1] Silverman (1986). Density Estimation for Statistics and Data Analysis. Equation 3.31.
+    """
+    fine = 4 * n
+    # In units of the range, so that squares of huge numbers do not overflow.
+    shares = (draws - low) / (high - low)
+    counts, edges = np.histogram(shares, fine, (0.0, 1.0))
+    q1, q3 = np.quantile(shares, [0.25, 0.75])
+    sd = float(shares.std())
+    width = max(0.9 * (min(sd, (q3 - q1) / 1.34) or sd) * len(draws) ** -0.2, 1 / n)
+    reach = min(fine - 1, int(4 * width * fine) + 1)
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / (fine * width)) ** 2)
+    curve = np.convolve(counts, kernel / kernel.sum(), mode="full")[reach : reach + fine] / len(draws)
+    at = np.linspace(0, fine - 1, n).astype(int)
+    return low + (high - low) * (edges[:-1] + 0.5 / fine)[at], curve[at]
+
+
+def _path(x: Array, y: Array) -> str:
+    return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(np.ravel(x), np.ravel(y), strict=True))
+
+
+def _label(name: str, y: float) -> Markup:
+    return element("text", shorten(name, 44), element("title", name), x=_LEFT, y=y, class_="name")
+
+
+def _step(scale: _Scale) -> float:
+    return float(np.diff(_ticks(scale, 3))[0]) if len(_ticks(scale, 3)) > 1 else abs(scale.high - scale.low)
+
+
+def _ticks(scale: _Scale, most: int, *, whole: bool = False) -> list[float]:
+    """At most ``most`` + 1 round numbers inside the scale, with a step of 1, 2 or 5 times a power of ten."""
+    rough = (scale.high - scale.low) / most
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * unit for m in (1, 2, 5, 10) if m * unit >= rough * 0.999)
+    step = max(step, 1.0) if whole else step
+    first, last = math.ceil(scale.low / step - 1e-9), math.floor(scale.high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
+
+
+def _number(value: float, step: float) -> str:
+    if abs(value) >= 1e6 or (value and abs(step) < 1e-4):
+        return f"{value:.3g}"
+    return f"{value:,.{max(0, -math.floor(math.log10(step) + 1e-9))}f}"
+
+
+def _axis(scale: _Scale, y: float, *, whole: bool = False) -> Markup:
+    ticks = _ticks(scale, 4, whole=whole)
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(scale.high - scale.low)
+    marks = [
+        part
+        for v in ticks
+        for part in (
+            element("line", x1=scale(v), x2=scale(v), y1=y, y2=y + 4, class_="axis"),
+            element("text", _number(v, step), x=scale(v), y=y + 16, text_anchor=_anchor(scale(v)), class_="s"),
+        )
+    ]
+    return joined([element("line", x1=scale.start, x2=scale.end, y1=y, y2=y, class_="axis"), *marks])
+
+
+def _anchor(x: float) -> str:
+    return "start" if x < 22 else "end" if x > WIDTH - 22 else "middle"
+
+
+def _chart(height: float, says: str, *inside: object) -> Markup:
+    return element(
+        "svg", element("title", says), *inside, viewBox=f"0 0 {WIDTH:g} {height:g}", role="img", class_="chart"
+    )

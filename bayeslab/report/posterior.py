@@ -1,0 +1,196 @@
+"""The posterior: a table with three intervals, densities of single quantities, and forests of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayeslab.report import charts
+from bayeslab.report.contract import Reported
+from bayeslab.report.markup import EMPTY, Markup, details, element, joined, paragraph, table
+from bayeslab.results import convergence
+from bayeslab.results.render import More, headings, lines_of
+
+__all__ = ["PROBABILITIES", "Quantities", "quantities_of", "section"]
+
+type Array = NDArray[np.float64]
+
+PROBABILITIES = (0.5, 0.89, 0.95)
+# Rows of the table, forests, and rows of each; densities.
+_ROWS, _FORESTS, _FOREST_ROWS, _DENSITIES = 2_000, 8, 40, 12
+# Rows of the table that are visible at first.
+_VISIBLE = 30
+
+
+@dataclass(frozen=True)
+class Quantities:
+    """The summary of a fit and the draws behind it.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        The summary, with the ends of all intervals where there are any.
+    blocks : list of Block
+        The draws by variable, without internal ones.
+    """
+
+    frame: pd.DataFrame
+    blocks: list[convergence.Block]
+
+    def draws(self, label: str) -> Array | None:
+        """The draws of a row of the summary, shape (chain, draw); None if the row does not stand for draws."""
+        if label not in self._places:
+            return None
+        block, place = self._places[label]
+        return np.asarray(block.values.reshape(*block.values.shape[:2], -1)[:, :, place], dtype=float)
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[convergence.Block, int]]:
+        return {block.label(i): (block, i) for block in self.blocks for i in range(block.size)}
+
+
+def quantities_of(fit: Reported) -> Quantities:
+    """The summary of a fit with intervals of 50, 89 and 95 %."""
+    shown = [name for name in fit.posterior.data_vars if not str(name).startswith("_")]
+    blocks = convergence.blocks(fit.posterior.to_dataset()[shown])
+    frame = fit.summary()
+    if "eti89_lb" not in frame:
+        return Quantities(frame, blocks)
+    labels = [block.label(i) for block in blocks for i in range(block.size)]
+    if "exact_posterior" in fit.data_tree.children or labels != list(frame.index):
+        for prob in (0.5, 0.95):
+            other = fit.summary(ci_prob=prob)
+            for end in ("lb", "ub"):
+                frame[f"eti{100 * prob:g}_{end}"] = other[f"eti{100 * prob:g}_{end}"]
+        return Quantities(frame, blocks)
+
+    def ends(draws: Array) -> Array:
+        ordered = np.sort(draws.reshape(len(draws), -1), axis=1)
+        out = [convergence.quantile(ordered, p) for p in (0.25, 0.75, 0.025, 0.975)]
+        return np.where(np.isfinite(ordered).all(axis=1), out, np.nan).T
+
+    more = convergence.in_batches(blocks, ends)
+    for k, column in enumerate(("eti50_lb", "eti50_ub", "eti95_lb", "eti95_ub")):
+        frame[column] = more[:, k]
+    return Quantities(frame, blocks)
+
+
+def section(quantities: Quantities, n_runs: int = 1) -> Markup:
+    """The content of the section; empty if there is nothing to show.
+
+    Parameters
+    ----------
+    n_runs
+        Number of runs on the page, which share the rows of their tables.
+    """
+    if not len(quantities.frame):
+        return EMPTY
+    pictures = [*_densities(quantities), *_forests(quantities)]
+    parts = [_table(quantities.frame, max(100, _ROWS // n_runs))]
+    if pictures:
+        parts.append(element("div", *pictures, class_="charts"))
+        bars = "Bars are intervals of 50, 89 and 95 % (equal tails), dots are means; the table has the numbers."
+        parts.append(paragraph(bars, class_="mute"))
+    return joined(parts)
+
+
+def _table(frame: pd.DataFrame, most: int) -> Markup:
+    n = len(frame)
+    lines = list(lines_of(frame, None if n <= most else most))
+    head = headings(frame)
+    columns = _columns(head)
+    rows, left_out = [], []
+    for line in lines:
+        if isinstance(line, More):
+            left_out.append(f"{line.n_rows:,} rows of {line.name}")
+            continue
+        cells = []
+        for _, places in columns:
+            words = " to ".join(line.cells[k].text for k in places)
+            status = line.cells[places[0]].status
+            cells.append(words if status == "pass" else element("b", words, class_=status))
+        rows.append((line.label, *cells))
+    caption = f"{n:,} quantities" if n != 1 else "One quantity"
+    made = table(["", *(word for word, _ in columns)], rows, caption=caption, class_="sortable")
+    note = [paragraph(f"Left out for size: {', '.join(left_out)}.", class_="mute")] if left_out else []
+    if len(rows) <= _VISIBLE:
+        return joined([made, *note])
+    few = table(
+        ["", *(word for word, _ in columns)],
+        rows[: _VISIBLE // 2],
+        caption=f"The first {_VISIBLE // 2} of {n:,} quantities",
+    )
+    return joined([few, details(f"all {len(rows):,} rows" if not left_out else f"{len(rows):,} rows", made), *note])
+
+
+def _columns(head: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
+    """Headings of the table, each with its columns of the summary; the ends of an interval are one cell."""
+    pairs = [("50 %", "25%", "75%"), ("89 %", "5.5%", "94.5%"), ("95 %", "2.5%", "97.5%")]
+    intervals = [
+        (f"{word} interval", (head.index(a), head.index(b))) for word, a, b in pairs if a in head and b in head
+    ]
+    used = {k for _, places in intervals for k in places}
+    single = [(word, (k,)) for k, word in enumerate(head) if k not in used]
+    first = [pair for pair in single if pair[0] in ("mean", "sd", "median")]
+    return [*first, *intervals, *(pair for pair in single if pair not in first)]
+
+
+def _ends(row: pd.Series) -> list[tuple[float, float]]:
+    return [(float(row[f"eti{100 * p:g}_lb"]), float(row[f"eti{100 * p:g}_ub"])) for p in PROBABILITIES]
+
+
+def _middle(row: pd.Series) -> float:
+    mean = float(row["mean"])
+    return float(row["median"]) if np.isnan(mean) and "median" in row else mean
+
+
+def _densities(quantities: Quantities) -> list[Markup]:
+    """Densities of the scalars that vary."""
+    frame = quantities.frame
+    if "eti95_lb" not in frame:
+        return []
+    out: list[Markup] = []
+    for label in [str(label) for label in frame.index if "[" not in str(label)][: 3 * _DENSITIES]:
+        draws, row = quantities.draws(label), frame.loc[label]
+        if draws is None or len(out) == _DENSITIES or draws.size < 20:
+            continue
+        flat = draws.ravel()
+        if not np.isfinite(flat).all() or np.ptp(flat) <= 1e-12 * abs(flat).max():
+            continue
+        low, high = _ends(row)[1]
+        says = f"Density of {label}: mean {_middle(row):.4g}, 89 % interval {low:.4g} to {high:.4g}"
+        out.append(charts.density(flat, _ends(row), label, says))
+    return out
+
+
+def _forests(quantities: Quantities) -> list[Markup]:
+    """A forest for each vector of the posterior."""
+    frame = quantities.frame
+    if "eti95_lb" not in frame:
+        return []
+    vectors: dict[str, list[int]] = {}
+    for place, label in enumerate(map(str, frame.index)):
+        if "[" in label:
+            vectors.setdefault(label.partition("[")[0], []).append(place)
+    out = []
+    for name, places in list(vectors.items())[:_FORESTS]:
+        shown = places[:_FOREST_ROWS]
+        rows = [
+            charts.Interval(str(frame.index[k]).removeprefix(name)[1:-1], _middle(frame.iloc[k]), _ends(frame.iloc[k]))
+            for k in shown
+        ]
+        if not any(np.isfinite(row.middle) for row in rows):
+            continue
+        some = f", the first {len(shown)} of {len(places):,}" if len(shown) < len(places) else ""
+        says = f"Means and intervals of {name}{some}; the table has the numbers"
+        caption = element("figcaption", f"{name}{some}")
+        out.append(element("figure", caption, charts.intervals(rows, says)))
+    left = len(vectors) - _FORESTS
+    if left > 0:
+        out.append(paragraph(f"{left} more vectors are in the table only.", class_="mute"))
+    return out

@@ -1,0 +1,86 @@
+"""How the sampler went: traces and ranks of the quantities with the fewest effective draws."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeslab.report import charts
+from bayeslab.report.contract import Reported
+from bayeslab.report.markup import EMPTY, Markup, details, element, joined, paragraph, table
+from bayeslab.report.posterior import Quantities
+
+__all__ = ["section"]
+
+_WORST, _DISTINCT = 6, 50
+
+
+def section(fit: Reported, quantities: Quantities) -> Markup:
+    """The content of the section; empty for draws that do not come from chains."""
+    frame = quantities.frame
+    if "r_hat" not in frame or "ess_bulk" not in frame:
+        return EMPTY
+    known = frame[np.isfinite(frame["ess_bulk"].to_numpy())]
+    known = known[[quantities.draws(str(label)) is not None for label in known.index]] if len(known) <= 5000 else known
+    if not len(known):
+        return EMPTY
+    worst = known.sort_values(["ess_bulk", "r_hat"], ascending=[True, False]).iloc[:_WORST]
+    pictures = []
+    for label in map(str, worst.index):
+        draws = quantities.draws(label)
+        if draws is None or not np.isfinite(draws).all():
+            continue
+        row = worst.loc[label]
+        says = f"Trace of {label}: R-hat {row['r_hat']:.3f}, bulk ESS {row['ess_bulk']:.0f}"
+        pictures.append(charts.trace(draws, label, says))
+        # Ranks of a few values are ties.
+        if len(draws) > 1 and len(np.unique(draws)) > _DISTINCT:
+            pictures.append(charts.ranks(draws, label, f"Rank histograms of {label} by chain"))
+    sizes = fit.posterior.sizes
+    chains, n = sizes["chain"], sizes["draw"]
+    about = (
+        f"{_number(chains, 'chain')} of {n:,} draws. Shown are the {len(worst)} quantities with the fewest effective"
+        f" draws. A good trace looks the same from left to right and for every chain; good ranks are level."
+    )
+    if n > charts.TRACE_POINTS:
+        about += f" Traces show {charts.TRACE_POINTS} of the {n:,} draws of each chain, evenly spaced."
+    columns = [c for c in ("ess_bulk", "ess_tail", "r_hat") if c in worst]
+    rows = [
+        (label, *(f"{row[c]:.3f}" if c == "r_hat" else f"{row[c]:,.0f}" for c in columns))
+        for label, row in zip(worst.index, worst.to_dict("records"), strict=True)
+    ]
+    figures = joined([table(["", *columns], rows, caption="Fewest effective draws"), *_statistics(fit)])
+    return details(
+        "traces, ranks and effective sample sizes",
+        paragraph(about),
+        figures,
+        element("div", *pictures, class_="charts"),
+    )
+
+
+def _statistics(fit: Reported) -> list[Markup]:
+    """What NUTS reports about each chain."""
+    if "sample_stats" not in fit.data_tree.children:
+        return []
+    group = fit.data_tree["sample_stats"].to_dataset()
+    wanted = {
+        "diverging": ("divergences", "sum"),
+        "step_size": ("step size", "last"),
+        "acceptance_rate": ("acceptance", "mean"),
+        "n_steps": ("steps a draw", "mean"),
+        "tree_depth": ("tree depth", "mean"),
+    }
+    columns: dict[str, list[str]] = {}
+    for name, (heading, how) in wanted.items():
+        if name not in group or set(group[name].dims) != {"chain", "draw"}:
+            continue
+        values = group[name].transpose("chain", "draw").to_numpy().astype(float)
+        shown = values.sum(axis=1) if how == "sum" else values[:, -1] if how == "last" else values.mean(axis=1)
+        columns[heading] = [f"{v:.0f}" if how == "sum" else f"{v:.3g}" for v in shown]
+    if not columns:
+        return []
+    rows = [(f"chain {k}", *cells) for k, cells in enumerate(zip(*columns.values(), strict=True))]
+    return [table(["", *columns], rows, caption="The sampler by chain")]
+
+
+def _number(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

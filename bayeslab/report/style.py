@@ -1,0 +1,99 @@
+"""The style sheet and the script of a report."""
+
+from __future__ import annotations
+
+__all__ = ["SCRIPT", "STYLE"]
+
+STYLE = """
+:root {color-scheme: light dark; --paper: #fff; --ink: #1d2433; --soft: #566071; --line: #c9d0db; --shade: #f3f5f8;
+  --accent: #0072b2; --other: #b34a00; --c2: #007a5a; --c3: #9c4a86; --pass: #2e7d32; --warn: #9a5b00; --fail: #c62828}
+@media (prefers-color-scheme: dark) {:root {--paper: #14181f; --ink: #e6e9ee; --soft: #a5afbd; --line: #3d4757;
+  --shade: #1d232d; --accent: #56b4e9; --other: #f0954a; --c2: #3fc79a; --c3: #d99ac5; --pass: #2e7d32;
+  --warn: #9a5b00; --fail: #c62828}}
+* {box-sizing: border-box}
+body {margin: 0 auto; max-width: 72em; padding: 1em; font: 15px/1.5 system-ui, sans-serif; color: var(--ink);
+  background: var(--paper); overflow-wrap: break-word}
+h1 {font-size: 1.5em; margin: 0 0 .2em} h2 {font-size: 1.2em; margin: 2em 0 .5em; padding-bottom: .2em;
+  border-bottom: 1px solid var(--line)} h3 {font-size: 1em; margin: 1.2em 0 .3em}
+p {margin: .5em 0; max-width: 50em} article + article {margin-top: 4em; border-top: 3px solid var(--line)}
+a {color: var(--accent)} nav ul {padding: 0; margin: .6em 0; list-style: none; display: flex; flex-wrap: wrap;
+  gap: .2em 1em}
+.mute {color: var(--soft)} .small {font-size: .88em} .lead {font-size: 1.07em}
+.badge {display: inline-block; padding: 0 .6em; border-radius: 3px; color: #fff; font-size: .85em; font-weight: 600;
+  vertical-align: middle} .badge.pass {background: var(--pass)} .badge.warn {background: var(--warn)}
+.badge.fail {background: var(--fail)} b.warn, b.fail {color: var(--other)}
+.tag {font-size: .8em; border: 1px solid var(--line); border-radius: 3px; padding: 0 .3em; color: var(--soft)}
+.scroll, .graph, pre {overflow-x: auto; max-width: 100%}
+table {border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .5em 0}
+caption {text-align: left; color: var(--soft); padding: .2em 0;
+  min-width: min(20em, 85vw)} th, td {padding: .2em .9em .2em 0; text-align: right;
+  vertical-align: top; white-space: nowrap} thead th {border-bottom: 1px solid var(--line)} th {font-weight: 600}
+th:first-child, .words th, .words td {text-align: left} tbody th {font-weight: 400}
+.words td {white-space: normal; min-width: 5em; max-width: 28em}
+.words th {white-space: normal; min-width: 6em; max-width: 16em}
+tbody tr:hover {background: var(--shade)} th button {all: unset; cursor: pointer; font-weight: 600}
+th button:hover {text-decoration: underline} :focus-visible {outline: 2px solid var(--accent); outline-offset: 2px}
+details {margin: .8em 0} summary {cursor: pointer; color: var(--accent)}
+pre {background: var(--shade); padding: .8em; border-radius: 4px; font-size: .87em; line-height: 1.4}
+code {font-family: ui-monospace, monospace; font-size: .95em} input {font: inherit; padding: .2em .5em; max-width: 100%;
+  color: inherit; background: var(--paper); border: 1px solid var(--line); border-radius: 3px}
+figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-size: .9em}
+.picture {display: block; width: 100%; max-width: 52em; height: auto; background: #fff; padding: 6px;
+  border-radius: 4px}
+.graph svg {max-width: max(100%, 600px); height: auto; border-radius: 4px}
+.charts {display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 290px), 1fr)); gap: .6em 1.4em;
+  align-items: start} .charts figure {margin: 0}
+.chart {display: block; width: 100%; max-width: 440px; height: auto; font-family: inherit; fill: var(--ink)}
+.chart .name {font-size: 13px; font-weight: 600} .chart .s {font-size: 11px; fill: var(--soft)}
+.chart .axis, .chart .zero {stroke: var(--line); fill: none} .chart .zero {stroke-dasharray: 3 3}
+.chart .area {fill: var(--accent); fill-opacity: .28; stroke: var(--accent); stroke-width: 1}
+.chart .i0 {stroke: var(--accent); stroke-width: 6} .chart .i1 {stroke: var(--accent); stroke-width: 3}
+.chart .i2 {stroke: var(--accent); stroke-width: 1.2} .chart .dot {fill: var(--paper); stroke: var(--ink)}
+.chart .other {stroke: var(--other)} .chart .line {fill: none; stroke-width: 1; stroke: var(--accent)}
+.chart .c1 {stroke: var(--other)} .chart .c2 {stroke: var(--c2)} .chart .c3 {stroke: var(--c3)}
+.chart .replicated {fill: none; stroke: var(--soft); stroke-opacity: .35}
+.chart .real {fill: none; stroke: var(--accent); stroke-width: 2.4}
+.sketch {vertical-align: middle} .sketch .bar {fill: var(--accent); fill-opacity: .7}
+@media print {body {max-width: none; padding: 0; font-size: 10pt} nav, .search {display: none}
+  h2 {break-after: avoid} figure, .chart, tr {break-inside: avoid} .scroll, .graph, pre {overflow: visible}
+  pre {white-space: pre-wrap} table {font-size: 8.5pt}}
+@media (max-width: 30em) {body {padding: .7em; font-size: 14px} h1 {font-size: 1.3em}}
+"""
+
+# Sorting by a click on a heading, and a search for rows. Without scripts the table is as it is.
+SCRIPT = """
+"use strict";
+for (const table of document.querySelectorAll("table.sortable")) {
+  const body = table.tBodies[0], rows = [...body.rows];
+  const key = (row, k) => {
+    const cell = row.cells[k].textContent, number = parseFloat(cell);
+    return Number.isNaN(number) || k === 0 ? cell : number;
+  };
+  const compare = (a, b) => typeof a === "number" && typeof b === "number" ? a - b
+    : typeof a === "number" ? -1 : typeof b === "number" ? 1 : a.localeCompare(b, undefined, {numeric: true});
+  [...table.tHead.rows[0].cells].forEach((head, k) => {
+    const button = document.createElement("button");
+    button.type = "button"; button.textContent = head.textContent || "name";
+    button.title = "sort by this column"; head.replaceChildren(button);
+    button.addEventListener("click", () => {
+      const up = head.getAttribute("aria-sort") !== "ascending";
+      for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      body.append(...[...body.rows].sort((a, b) => (up ? 1 : -1) * compare(key(a, k), key(b, k))));
+    });
+  });
+  const label = document.createElement("label"), input = document.createElement("input");
+  input.type = "search"; label.className = "search"; label.append("Search rows ", input);
+  table.parentElement.before(label);
+  input.addEventListener("input", () => {
+    const wanted = input.value.toLowerCase();
+    for (const row of rows) row.hidden = !row.cells[0].textContent.toLowerCase().includes(wanted);
+  });
+}
+addEventListener("beforeprint", () => {
+  for (const part of document.querySelectorAll("details:not([open])")) {part.open = true; part.dataset.folded = ""}
+});
+addEventListener("afterprint", () => {
+  for (const part of document.querySelectorAll("details[data-folded]")) {part.open = false; delete part.dataset.folded}
+});
+"""

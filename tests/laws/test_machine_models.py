@@ -1,0 +1,238 @@
+"""A model as a program of the density machine is the model of its PyMC graph: names, density, gradient, quantities."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytensor
+import pytest
+from pymc.logprob.utils import ParameterValueError
+from pytensor.compile.mode import Mode
+from pytensor.graph.rewriting.utils import rewrite_graph
+
+import bayeslab as bl
+from bayeslab.posterior import graph_model
+from bayeslab.posterior.machine.arrays import PARTS, NotLowered
+from bayeslab.posterior.machine.density import MachineDensity
+from bayeslab.posterior.transforms import constrained
+from bayeslab.preparation import Source
+from tests.models.shipped import MODELS
+
+QUICK = ("eight_schools", "stackloss", "women_1")
+SLOW = (
+    "absences", "airquality", "birth_weight", "crime", "diabetes", "faithful", "faithful_net", "gasoline", "housing",
+    "insect_sprays", "insurance", "longley", "nile", "phones", "radon", "radon_formula", "radon_slopes", "sleep",
+    "sunspots", "trees", "women_2", "women_3",
+)  # fmt: skip
+#: Models of these families that PyTensor evaluates, and the words that say why.
+OTHERS = {
+    **dict.fromkeys(
+        ("absences_kinds", "anaesthetists", "cervix", "coal", "coal_steps", "coal_trend", "cows", "dipper", "feeders",
+         "gnp", "polio", "ponds", "weeds"), "a discrete node that is summed out",
+    ),
+    **dict.fromkeys(("airline", "radon_map"), "integrated out"),
+    "births": "hidden states or functions",
+}  # fmt: skip
+#: Distances of the points from the start. Near its end points a Beta of a mean, or counts of a huge mean, have no digits
+#: in PyMC's formulas.
+SPREADS = {"gasoline": (0.0, 0.01, 0.05), "absences": (0.0, 0.3, 1.0, 3.0)}
+
+
+#: Models of which PyMC's graph has no digits far from the start, or takes different numbers for equal ones: shares
+#: near one, cutpoints very close to each other, variances below the smallest number.
+LOST = {"housing", "gasoline", "inhaler"}
+
+
+def far_from_the_start(density, function, at, name):
+    """30 from zero, in all coordinates or in one: what is finite in the graph is finite, and 0 is 0."""
+    rng, points = np.random.default_rng(7), []
+    for _ in range(2):
+        points += [rng.uniform(-30, 30, at.size), rng.choice([-30.0, 30.0], at.size)]
+    for i in rng.choice(at.size, min(at.size, 4), replace=False):
+        points += [np.where(np.arange(at.size) == i, side, at) for side in (-30.0, 30.0)]
+    for point in points:
+        mine, gradient = density(point)
+        try:
+            value, *slopes = function(*density.split(point).values())
+        except ParameterValueError:  # as of a probability that was rounded to one
+            continue
+        if np.isfinite(value) and all(np.isfinite(slope).all() for slope in slopes):
+            assert np.isfinite(mine)
+            assert np.isfinite(gradient).all()
+        if value == -np.inf and name not in LOST:
+            assert not np.isfinite(mine)
+
+
+def posterior(name):
+    source = Source(MODELS / f"{name}.yaml")
+    return source.posterior(source.bound(None).dataset)
+
+
+def reference(model):
+    """PyMC's log density and gradient, with the rewrites that the compiled density has, but not compiled."""
+    logp = rewrite_graph(model.logp(), include=("stabilize",))
+    logp = rewrite_graph(logp, include=("canonicalize", "stabilize"))
+    outputs = [logp, *pytensor.grad(logp, model.value_vars)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mode = Mode("py", "fast_compile")
+        function = pytensor.function(model.value_vars, outputs, mode=mode, on_unused_input="ignore")
+
+    def quiet(*values):
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return function(*values)
+
+    return quiet
+
+
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(n, marks=pytest.mark.slow(why="compiles")) for n in SLOW)])
+def test_a_lowered_model_is_its_graph(name):
+    model = posterior(name)
+    machine, graph = model.machine_model(), model.graph()
+    density = MachineDensity(machine, lambda: graph)
+    assert density.names == tuple(v.name for v in graph.value_vars)
+    assert density.parameters == tuple(rv.name for rv in graph.free_RVs)
+    start = graph.initial_point()
+    assert density.shapes == tuple(np.shape(start[n]) for n in density.names)
+    at = density.flat(start)
+    if not density.ordered:  # their start is the median of random draws
+        np.testing.assert_allclose(density.centre(), at, rtol=1e-12, atol=1e-12)
+    assert density.improper == graph_model.improper(graph)
+    assert density.ordered == graph_model.ordered(graph)
+    assert density.centred == graph_model.centred(graph)
+    rng, function = np.random.default_rng(1), reference(graph)
+    values = []
+    for spread in SPREADS.get(name, (0.0, 0.3, 1.0, 3.0, 10.0)):
+        point = at + spread * rng.standard_normal(at.size)
+        value, *slopes = function(*density.split(point).values())
+        slope = np.concatenate([np.ravel(s) for s in slopes])
+        mine, gradient = density(point)
+        assert np.isfinite(mine) == np.isfinite(value)
+        if np.isfinite(value):
+            size = max(1.0, abs(float(value)))
+            assert abs(mine - value) <= 1e-9 * size, (spread, mine, float(value))
+            assert np.abs(gradient - slope).max() <= 1e-9 * max(1.0, np.abs(slope).max()), spread
+        values.append(point)
+    far_from_the_start(density, function, at, name)
+    points = density.split(np.stack(values[:3]))
+    theirs, ours = constrained(graph, points), density.constrained(points)
+    assert ours.keys() == theirs.keys()
+    assert density.intermediate == graph_model.intermediate(graph) & ours.keys()
+    for key, value in theirs.items():
+        np.testing.assert_allclose(ours[key], value, rtol=1e-9, atol=1e-9, err_msg=key)
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", ["sleep", "radon_slopes", "airquality", "women_1"])
+def test_parts_of_the_density_are_those_of_the_graph(name):
+    model = posterior(name)
+    graph = model.graph()
+    machine, at, start = model.machine_model(), [], graph.initial_point()
+    densities = {parts: MachineDensity(machine, lambda: graph, parts) for parts in (*((p,) for p in PARTS), PARTS)}
+    rng = np.random.default_rng(3)
+    for spread in (0.0, 0.5, 1.0):
+        at.append(densities[PARTS].flat(start) + spread * rng.standard_normal(machine.program.n_dim))
+    data = [*graph.observed_RVs, *graph.potentials]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        function = pytensor.function(
+            graph.value_vars,
+            [graph.logp(vars=graph.free_RVs, jacobian=False), graph.logp(), graph.logp(vars=data)],
+            mode=Mode("py", "fast_compile"),
+            on_unused_input="ignore",
+        )
+    for point in at:
+        prior, whole, likelihood = map(float, function(*densities[PARTS].split(point).values()))
+        parts = {p: densities[(p,)](point)[0] for p in PARTS}
+        assert parts["prior"] == pytest.approx(prior, rel=1e-9)
+        assert parts["likelihood"] == pytest.approx(likelihood, rel=1e-9)
+        assert sum(parts.values()) == pytest.approx(whole, rel=1e-9)
+        slopes = sum(densities[(p,)](point)[1] for p in PARTS)
+        np.testing.assert_allclose(slopes, densities[PARTS](point)[1], rtol=1e-9, atol=1e-9 * np.abs(slopes).max())
+
+
+@pytest.mark.parametrize("gaps", [(-30.0, -30.0), (-9.0, 2.0), (0.3, 5.0), (3.0, -25.0)])
+def test_slopes_of_ordered_categories_keep_their_digits(gaps):
+    """By the logistic distribution's formulas in extended precision, with the distances between cutpoints as given."""
+    x, grade = np.linspace(-2, 2, 9), np.array([0, 1, 2, 3, 1, 2, 1, 3, 2])
+    nodes = {"b": "Flat()", "c[cut]": "Ordered(Flat())", "grade[obs_id]": "OrderedLogistic(eta=b * x, cutpoints=c)"}
+    source = Source(bl.Model(model={"family": "graph", "nodes": nodes}, dims={"cut": 3}))
+    model = source.posterior(source.bound({"x": x, "grade": grade}).dataset).machine_model()
+    point = np.array([-0.7, 0.4, *gaps])
+
+    def sigmoid(z):
+        return 1 / (1 + np.exp(-z))
+
+    b, first, *logs = point.astype(np.longdouble)
+    width = [np.longdouble(0), *np.exp(np.array(logs))]
+    value, slope = sum(logs), np.array([0, 0, 1, 1], dtype=np.longdouble)
+    for eta, k, move in zip(b * x, grade, x, strict=True):
+        at = first - eta + np.cumsum(width)
+        if k in (0, 3):
+            side = 1 if k == 0 else -1
+            value += np.log(sigmoid(side * at[k - (k == 3)]))
+            shift = side * sigmoid(-side * at[k - (k == 3)])
+            by_width = [shift * (k == 3)] * 2
+        else:
+            low, high, w = at[k - 1], at[k], width[k]
+            value += np.log(-np.expm1(-w)) + np.log(sigmoid(-low)) + np.log(sigmoid(high))
+            shift = sigmoid(-high) - sigmoid(low)
+            by_width = [sigmoid(-high) + 1 / np.expm1(w), 0] if k == 1 else [shift, sigmoid(-high) + 1 / np.expm1(w)]
+        slope += [-shift * move, shift, *(d * w for d, w in zip(by_width, width[1:], strict=True))]
+    mine, gradient = model.program.value_and_gradient(point)
+    assert mine == pytest.approx(float(value), rel=1e-12)
+    np.testing.assert_allclose(gradient, slope.astype(float), rtol=1e-11, atol=1e-12)
+
+
+RECURSIONS = {
+    "GARCH": {
+        "w": "Exponential(1)", "a": "Beta(1, 2)", "b": "Beta(1, 2)",
+        "v[t]": "w + a * lag(y, 1, start=0) ** 2 + b * previous(v, 1, start=1)", "y[t]": "Normal(0, sqrt(v))",
+    },
+    "moving average": {
+        "m": "Normal(0, 1)", "theta": "Normal(0, 0.5)", "s": "HalfNormal(1)",
+        "e[t]": "y - m - theta * previous(e, 1, start=0)", "terms": "Potential(-0.5 * sum((e / s) ** 2) - 40 * log(s))",
+        "y[t]": "Normal(m, 10)",
+    },
+    "stochastic volatility": {
+        "mu": "Normal(0, 1)", "phi": "Uniform(-1, 1)", "s": "HalfNormal(1)",
+        "h[t]": "Normal(mu + phi * (previous(h, 1, start=mu) - mu), s)", "y[t]": "Normal(0, exp(h / 2))",
+    },
+    "positive rows": {"h[t]": "Gamma(2, 2 / previous(h, 1, start=1))", "y[t]": "Normal(0, h)"},
+}  # fmt: skip
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", RECURSIONS)
+def test_a_lowered_recursion_is_its_scan(name):
+    spec = bl.Model(model={"family": "graph", "nodes": RECURSIONS[name]}, data={"rows": "t"})
+    source = Source(spec)
+    y = np.random.default_rng(0).standard_normal(40)
+    model = source.posterior(source.bound({"y": y}).dataset)
+    graph = model.graph()
+    density, start = MachineDensity(model.machine_model(), lambda: graph), graph.initial_point()
+    assert density.names == tuple(v.name for v in graph.value_vars)
+    at = density.flat(start)
+    np.testing.assert_allclose(density.centre(), at, atol=1e-12)
+    rng, function = np.random.default_rng(1), reference(graph)
+    for spread in (0.0, 0.3, 1.0):
+        point = at + spread * rng.standard_normal(at.size)
+        value, *slopes = function(*density.split(point).values())
+        mine, gradient = density(point)
+        assert mine == pytest.approx(float(value), rel=1e-9)
+        slope = np.concatenate([np.ravel(s) for s in slopes])
+        np.testing.assert_allclose(gradient, slope, rtol=1e-9, atol=1e-9 * np.abs(slope).max())
+
+
+@pytest.mark.parametrize(("name", "why"), OTHERS.items())
+def test_what_the_machine_does_not_know_is_named(name, why):
+    with pytest.raises(NotLowered, match=why):
+        posterior(name).machine_model()
+
+
+def test_every_model_file_of_these_families_is_listed():
+    listed = {*QUICK, *SLOW, *OTHERS}
+    files = {path.stem for path in MODELS.glob("*.yaml") if Source(path).model.model.family in ("graph", "regression")}
+    assert files == listed
