@@ -244,18 +244,23 @@ def _give_names(dim: str, names: Sequence[str], data: Data) -> None:
             data.labels[other] = named
 
 
+def _present(column: Column) -> np.ndarray:
+    """The values that are there; of a single value, an array of one."""
+    return np.atleast_1d(column.values)[~np.atleast_1d(column.absent())]
+
+
 def _all_numbers(column: Column) -> bool:
     """Whether a column is text whose words are all numbers, and not codes such as 01."""
     if not column.text:
         return False
-    words = np.unique(column.values[~column.absent()]).tolist()
+    words = np.unique(_present(column)).tolist()
     return bool(words) and all(word.isdigit() and (word == "0" or word[0] != "0") for word in words)
 
 
 def _levels(name: str, column: Column, memory: Memory) -> np.ndarray:
     if name in memory.levels:
         return label_array(memory.levels[name])
-    present = column.values[~column.absent()]
+    present = _present(column)
     if column.text and column.order is not None:
         there = set(present.ravel().tolist())
         return np.array([word for word in map(str.strip, column.order) if word in there])

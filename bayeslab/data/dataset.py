@@ -306,10 +306,6 @@ class Dataset:
             except UnusableColumn as error:
                 left_out[name] = error.message
                 continue
-            if values.ndim == 0 and values.dtype.kind == "U":
-                raise DataError(
-                    f"{what}: '{name}' is a single text; give a list, one value for each row", code="wrong-shape"
-                )
             if values.ndim == 0 or name in source.dims:
                 dims = tuple(source.dims.get(name, ()))
                 if len(dims) != values.ndim:
