@@ -223,10 +223,15 @@ def test_integers_of_128_bits():
 
 
 @pytest.mark.parametrize("kind", ["json", "python"])
-def test_a_single_text_among_lists(kind, tmp_path):
+def test_a_single_text_among_lists_is_that_of_all_rows(kind, tmp_path):
     data = {"x": "abc", "y": [1.0, 2.0]}
     if kind == "json":
         (tmp_path / "t.json").write_text(json.dumps(data))
         data = tmp_path / "t.json"
-    with refused("data.wrong-shape", "'x'.*text"):
-        bl.check(bl.Model(data={"rows": "row"}, model=bl.Regression(formula="y ~ x")), data)
+    model = bl.Model(data={"rows": "row"}, model=bl.Regression(formula="y ~ x"))
+    assert str(bl.check(model, data)) == str(bl.check(model, {"x": ["abc", "abc"], "y": [1.0, 2.0]}))
+
+
+def test_nothing_but_single_texts():
+    with refused("data.not-a-column", "'y'.*a list"):
+        bl.check(bl.Model(model={"family": "mixture", "columns": ["y"], "components": 2}), {"y": "abc"})
