@@ -260,7 +260,9 @@ def test_the_levels_of_a_long_dimension_are_counted_not_listed(tmp_path):
     nodes = "{a: 'Normal(0, 1)', 'b[k]': 'Normal(a, 1)'}"
     file.write_text(f"bayeslab: 1\nname: m\ndims: {{k: 20000000}}\nmodel: {{family: graph, nodes: {nodes}}}\n")
     # The kernel's own count: resource's maximum is inherited from the process that starts this one.
-    code = "import sys\nfrom bayeslab.cli import main\ntry:\n    main(['check', sys.argv[1]])\nexcept SystemExit as e:\n"
+    code = (
+        "import sys\nfrom bayeslab.cli import main\ntry:\n    main(['check', sys.argv[1]])\nexcept SystemExit as e:\n"
+    )
     code += "    lines = open('/proc/self/status').read().splitlines()\n"
     code += "    print(e.code, next(line.split()[1] for line in lines if line.startswith('VmHWM')))\n"
     done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
