@@ -13,6 +13,9 @@ from tests.marks import complaint, reasons
 # Tests of the command line start processes: each would compile bayeslab's sources anew where bytecode is not kept.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Two test processes share the cores. With several threads each, linear algebra of small matrices would mostly wait: a
+# quasi-Newton search took 60 times as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Files that compile what many others use. Two processes that need a kernel at the same time would both compile it.
 _FIRST = (
