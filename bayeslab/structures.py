@@ -19,7 +19,7 @@ from bayeslab.data.cells import Cells, number_in
 from bayeslab.data.dataset import Column, slip_of
 from bayeslab.data.frames import is_frame
 from bayeslab.data.tables import read_dataset
-from bayeslab.errors import DataError, ModelError, OptionError, hint
+from bayeslab.errors import DataError, EngineRefusal, ModelError, OptionError, hint
 from bayeslab.families.bayes_net import structure_spec, unknown_structure
 from bayeslab.families.bayes_net.net import state_words
 from bayeslab.language.spec import DataSource, Model
@@ -81,6 +81,10 @@ SEARCHES = (*BY_SCORE, *BY_TESTS, _INCOMPLETE)
 _SAMPLE = 1.0
 # Limits of the default method: variables for `exact`; seconds and megabytes of the table of parent sets.
 _CERTIFIED, _PATIENCE, _ROOM = 12, 5.0, 500.0
+# Seconds of `tabu` are about this number times the cube of the number of variables; what the default may take; and the
+# number of variables that take so long.
+_CLIMB, _LONGEST = 4e-7, 120.0
+_WIDEST = 670
 _OWN = ("source", "data", "constraints", "rng", "max_parents", "score", "score_options")
 
 
@@ -543,6 +547,14 @@ def _suited(
             cost = forecast(local, limits.allowed, np.minimum(limits.limits, most))
             if set(options) <= set(known) and cost.seconds <= _PATIENCE and cost.megabytes <= _ROOM:
                 return method
+    seconds = _CLIMB * n**3
+    if seconds > _LONGEST:
+        raise EngineRefusal(
+            f"the default search over {n:,} variables would take about {seconds / 60:,.0f} minutes. Learn from fewer"
+            f" columns ({_WIDEST} take two minutes), or name a search: method tabu with reinsertion: false takes about"
+            " an eighth, method tabu all of it",
+            code="too-costly",
+        )
     known = inspect.signature(searches.load("tabu").search).parameters
     return "tabu" if set(options) <= set(known) else "hill_climbing"
 

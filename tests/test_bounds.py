@@ -382,3 +382,14 @@ def test_arguments_of_networks_and_learners_are_refused_in_one_line():
     }.items():
         with refused(code, match):
             call()
+
+
+def test_the_default_search_is_refused_for_many_columns_and_named_searches_are_not():
+    rng = np.random.default_rng(1)
+    wide = {f"v{i}": rng.integers(0, 2, 12).astype(str) for i in range(700)}
+    begun = time.perf_counter()
+    with refused("engine.refused.too-costly", match="700 variables.*reinsertion"):
+        bl.learn(wide)
+    assert time.perf_counter() - begun < 10
+    narrow = {name: wide[name] for name in list(wide)[:30]}
+    assert bl.learn(narrow, method="tabu", reinsertion=False).graph.number_of_nodes() == 30

@@ -1,4 +1,4 @@
-"""Compiled loops over the moves of a graph: gains, the best move, and reachability.
+"""Compiled loops over the moves of a graph: gains, the best move, and ancestors.
 
 On small nets a search with NumPy calls would spend its time on call overhead.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-__all__ = ["best_place", "closure", "join", "move_gains"]
+__all__ = ["ancestors", "best_place", "join", "move_gains"]
 
 
 @numba.njit(cache=True, nogil=True)
-def move_gains(gains, edges, reach, needed, out):  # type: ignore[no-untyped-def]
+def move_gains(gains, edges, above, needed, out):  # type: ignore[no-untyped-def]
     """Gains of all moves: ``out[u, v, 0]`` adds or deletes u -> v, ``out[u, v, 1]`` reverses it; -inf if not allowed.
 
-    ``gains[u, v]`` is the gain from adding u to, or removing it from, the parents of v; ``reach[u, v]`` says whether
+    ``gains[u, v]`` is the gain from adding u to, or removing it from, the parents of v; ``above[v, u]`` says whether
     there is a path from u to v.
     """
     n = edges.shape[0]
@@ -24,14 +24,14 @@ def move_gains(gains, edges, reach, needed, out):  # type: ignore[no-untyped-def
             out[u, v, 0] = -np.inf
             out[u, v, 1] = -np.inf
             # An edge u -> v closes a cycle if there is a path from v to u.
-            if edges[u, v] or not reach[v, u]:
+            if edges[u, v] or not above[u, v]:
                 out[u, v, 0] = gains[u, v]
             if edges[u, v] and not needed[u, v]:
                 # Turned round, if u leads to v by a way of its own: through another parent of v. One more parent of u
                 # is ruled out by its own gain already.
                 detour = False
                 for w in range(n):
-                    if reach[u, w] and edges[w, v]:
+                    if edges[w, v] and above[w, u]:
                         detour = True
                         break
                 if not detour:
@@ -53,25 +53,25 @@ def best_place(flat, tolerance):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def join(reach, u, v):  # type: ignore[no-untyped-def]
-    """Update reachability after adding u -> v: u and its ancestors reach v and its descendants."""
-    n = reach.shape[0]
-    for a in range(n):
-        if (a == u or reach[a, u]) and not reach[a, v]:
-            reach[a, v] = True
-            for b in range(n):
-                if reach[v, b]:
-                    reach[a, b] = True
+def join(above, u, v):  # type: ignore[no-untyped-def]
+    """Update the ancestors after adding u -> v: v and its descendants descend from u and its ancestors."""
+    n = above.shape[0]
+    for d in range(n):
+        if (d == v or above[d, v]) and not above[d, u]:
+            above[d, u] = True
+            for a in range(n):
+                if above[u, a]:
+                    above[d, a] = True
 
 
 @numba.njit(cache=True, nogil=True)
-def closure(edges, reach):  # type: ignore[no-untyped-def]
-    """At [u, v] whether there is a path of at least one edge from u to v."""
+def ancestors(edges, above):  # type: ignore[no-untyped-def]
+    """At [v, u] whether there is a path of at least one edge from u to v; ``edges`` are at [from, to]."""
     n = edges.shape[0]
-    reach[:] = edges
+    above[:] = edges.T
     for w in range(n):
-        for a in range(n):
-            if reach[a, w]:
-                for b in range(n):
-                    if reach[w, b]:
-                        reach[a, b] = True
+        for d in range(n):
+            if above[d, w]:
+                for a in range(n):
+                    if above[w, a]:
+                        above[d, a] = True

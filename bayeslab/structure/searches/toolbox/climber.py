@@ -14,6 +14,21 @@ from bayeslab.structure.searches.toolbox.scorer import Scorer, bits
 __all__ = ["Climber", "Move"]
 
 
+_WORD = (1 << 64) - 1
+
+
+def _key_of_edge(number: int) -> int:
+    """Return 64 random-looking bits for an edge; graphs are distinguished by the exclusive or of their edges' keys.
+
+    The mixing function is SplitMix64 (Steele, Lea and Flood 2014); two of 10^6 graphs share a key with probability
+    3e-8.
+    """
+    z = (number + 1) * 0x9E3779B97F4A7C15 & _WORD
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _WORD
+    z = (z ^ z >> 27) * 0x94D049BB133111EB & _WORD
+    return z ^ z >> 31
+
+
 @dataclass(frozen=True)
 class Move:
     """Add or delete the edge from u to v, whichever is possible, or reverse it."""
@@ -23,9 +38,9 @@ class Move:
     reverse: bool
 
     def state_after(self, state: int, n: int) -> int:
-        """Return the edges after the move, as bits of one integer."""
-        state ^= 1 << (self.u * n + self.v)
-        return state ^ (1 << (self.v * n + self.u)) if self.reverse else state
+        """Return the key of the graph after the move."""
+        state ^= _key_of_edge(self.u * n + self.v)
+        return state ^ _key_of_edge(self.v * n + self.u) if self.reverse else state
 
 
 class Climber:
@@ -38,7 +53,7 @@ class Climber:
     edges : ndarray of bool, shape (n, n)
         At [from, to].
     state : int
-        The edges as bits of one integer.
+        A key of 64 bits that distinguishes graphs.
     score : float
     """
 
@@ -52,10 +67,10 @@ class Climber:
         self.state = 0
         for v, mask in enumerate(self.parents):
             for u in bits(mask):
-                self.state |= 1 << (u * n + v)
+                self.state ^= _key_of_edge(u * n + v)
             self._look_up(v)
-        self._reach = np.empty((n, n), dtype=bool)
-        self._kernels.closure(self.edges, self._reach)
+        self._above = np.empty((n, n), dtype=bool)
+        self._kernels.ancestors(self.edges, self._above)
 
     @property
     def _kernels(self) -> Any:
@@ -81,7 +96,7 @@ class Climber:
         The gain is -inf if a move would close a cycle or violate a constraint.
         """
         out = np.empty((*self.edges.shape, 2))
-        self._kernels.move_gains(self._gains, self.edges, self._reach, self.scorer.needed, out)
+        self._kernels.move_gains(self._gains, self.edges, self._above, self.scorer.needed, out)
         return out
 
     def best(self, gains: NDArray[np.float64], taboo: set[int] | None = None) -> tuple[Move, float] | None:
@@ -115,6 +130,6 @@ class Climber:
             self.parents[u] ^= 1 << v
             self._look_up(u)
         if added:
-            self._kernels.join(self._reach, u, v)
+            self._kernels.join(self._above, u, v)
         else:
-            self._kernels.closure(self.edges, self._reach)
+            self._kernels.ancestors(self.edges, self._above)
