@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from bayeslab import registry
+from bayeslab.blas import one_blas_thread
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data, Memory
 from bayeslab.data.dataset import Dataset
@@ -156,7 +157,11 @@ def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any) -
             view.note(work.note)
         job = job_of(work, view, store or folder or MemoryStore())
         try:
-            outcome: Outcome = chosen.run(job)
+            # Densities work on small matrices and chains run in parallel: threads inside a product would wait for each
+            # other, and the split of sums among them would change the last digits of a draw. Exact methods choose
+            # threads by size.
+            with one_blas_thread() if chosen.uses_graph else nullcontext():
+                outcome: Outcome = chosen.run(job)
         except BayeslabError as error:
             if folder:
                 ended = {"status": "interrupted" if isinstance(error, Stopped) else "failed", "error": str(error)}

@@ -28,6 +28,7 @@ LAYERS = [
         "registry",
         "code_cache",
         "arrays",
+        "blas",
         "streams",
         "files",
         "workers",

@@ -27,7 +27,6 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
-from threadpoolctl import threadpool_limits
 
 from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.densities import Backend, backend, density_of
@@ -130,16 +129,13 @@ def run(job: Job) -> Outcome:
     density = density_of(job)
     at = middle(density, options.initvals)
     clock.lap("compile")
-    # Chains run in parallel: threads inside a matrix product would only wait for each other, and the split of sums
-    # among them would change the last digits of a draw.
-    with threadpool_limits(limits=1, user_api="blas"):
-        beginning = _beginning(job, density, at)
-        drawn = _with_tails(job, density, beginning, _drawn(job, beginning, 0))
-        if drawn.complete and (changes := _remedies(options, density, beginning, drawn)):
-            drawn, beginning = _again(job, beginning, drawn, changes)
-            drawn = _with_tails(job, density, beginning, drawn)
-        if drawn.complete:
-            drawn = _with_modes(job, density, at, beginning, drawn)
+    beginning = _beginning(job, density, at)
+    drawn = _with_tails(job, density, beginning, _drawn(job, beginning, 0))
+    if drawn.complete and (changes := _remedies(options, density, beginning, drawn)):
+        drawn, beginning = _again(job, beginning, drawn, changes)
+        drawn = _with_tails(job, density, beginning, drawn)
+    if drawn.complete:
+        drawn = _with_modes(job, density, at, beginning, drawn)
     clock.lap("sample")
     chains, notes = _usable(drawn, options)
     flat, stats = _stacked(chains)

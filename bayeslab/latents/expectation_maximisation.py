@@ -47,6 +47,7 @@ from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.blas import one_blas_thread
 from bayeslab.errors import OptionError, hint
 
 __all__ = [
@@ -460,7 +461,10 @@ def _quasi_newton(trail: _Trail, tolerance: float) -> None:
     x = problem.flatten(trail.point.theta)
     method = "BFGS" if x.size <= _DENSE else "L-BFGS-B"
     limits = {"gtol": 1e-7} if method == "BFGS" else {"gtol": 1e-7, "ftol": 1e-15, "maxfun": 10**6}
-    minimize(falling, x, jac=True, method=method, callback=step, options={"maxiter": trail.max_iterations, **limits})
+    with one_blas_thread():
+        minimize(
+            falling, x, jac=True, method=method, callback=step, options={"maxiter": trail.max_iterations, **limits}
+        )
     take()
 
 

@@ -23,8 +23,8 @@ from pydantic import Field
 from scipy import special
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
-from threadpoolctl import threadpool_limits
 
+from bayeslab.blas import one_blas_thread
 from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.digits import levelled
 from bayeslab.learners.toolbox.estimator import MANY, LearnerOptions, warn_unless
@@ -111,7 +111,7 @@ class _Gated(Ensemble, options=Options):
     def _run(self, rows: Array, target: Any, rng: Any) -> Any:
         best: tuple[float, Any] | None = None
         # Many thousand products of small matrices: more threads would only slow them down.
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             for _ in range(self.n_init):
                 result = self._once(rows, target, rng)
                 if best is None or result[1][-1] > best[0]:

@@ -29,8 +29,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
+from bayeslab.blas import one_blas_thread
 from bayeslab.learners.toolbox.estimator import MANY, Count, Estimator, LearnerOptions
 from bayeslab.learners.toolbox.images import image_shape
 from bayeslab.learners.toolbox.shape_kernels import costs, histograms, spread
@@ -314,7 +314,7 @@ class ShapeContextKNN(ClassifierMixin, Estimator, options=Options):
                 apart = ((self._pixels - shape.image.ravel()) ** 2).sum(axis=1)
                 compared = np.argpartition(apart, k - 1)[:k]
             # Matrices of a hundred rows: more threads would only slow them down.
-            with threadpool_limits(1, "blas"):
+            with one_blas_thread():
                 for j in compared:
                     out[i, j] = shape_distance(shape, self.shapes_[j], self.n_iter, self.smoothing)
         return out

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeslab.blas import one_blas_thread
 from bayeslab.errors import DataError, ModelError
 
 if TYPE_CHECKING:
@@ -147,7 +148,8 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
         return -float(value), -gradient
 
     limits = {"maxiter": 2000, "maxfun": 5000, "ftol": 1e-14, "gtol": 1e-7}
-    optimum = minimize(objective, start, jac=True, method="L-BFGS-B", options=limits)
+    with one_blas_thread():
+        optimum = minimize(objective, start, jac=True, method="L-BFGS-B", options=limits)
     # If the maximum is at infinity, parameters diverge while the gain decreases.
     bounded = bool(optimum.fun < 1e299 and np.max(np.abs(optimum.x)) < 1e3 + 10 * np.max(np.abs(start)))
     settled = float(0.5 * optimum.jac @ optimum.hess_inv(optimum.jac)) < 1e-3

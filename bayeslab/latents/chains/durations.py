@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, special, stats
 
+from bayeslab.blas import one_blas_thread
 from bayeslab.latents.chains import duration
 from bayeslab.latents.chains.chain import Chain, dense_logs
 from bayeslab.latents.chains.forward_backward import Edges, HiddenChain
@@ -209,9 +210,10 @@ class DurationChain(ChainOver):
             return -value, -slope * theta
 
         x = np.clip(np.log(before), *np.transpose(bounds))
-        optimum = optimize.minimize(
-            loss, x, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-10}
-        )
+        with one_blas_thread():
+            optimum = optimize.minimize(
+                loss, x, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-10}
+            )
         return np.exp(optimum.x) if optimum.fun <= loss(np.log(before))[0] else before
 
     def _log_prior(self, theta: np.ndarray) -> float:

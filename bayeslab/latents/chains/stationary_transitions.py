@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayeslab.blas import one_blas_thread
 from bayeslab.latents.chains.markov_chain import stationary
 
 __all__ = ["best_transition", "expected_log_density"]
@@ -68,7 +69,8 @@ def best_transition(moves: np.ndarray, starts: np.ndarray, mask: np.ndarray, bef
     shares = np.where(sums > 0, moves / np.where(sums > 0, sums, 1.0), before)
     tried = [_inside(a, mask) for a in (before, shares)]
     start = max(tried, key=lambda a: expected_log_density(a, moves, starts))
-    best = rows(minimize(falling, np.log(start[mask]), jac=True, method="L-BFGS-B", options={"maxiter": 100}).x)
+    with one_blas_thread():
+        best = rows(minimize(falling, np.log(start[mask]), jac=True, method="L-BFGS-B", options={"maxiter": 100}).x)
     return max((before, best), key=lambda a: expected_log_density(a, moves, starts))
 
 

@@ -32,8 +32,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from bayeslab.blas import one_blas_thread
 from bayeslab.constants import LOG_2PI
 from bayeslab.errors import ModelError
 from bayeslab.latents.gaussian_process.covariance import Kernel
@@ -77,7 +77,7 @@ _SMALL = 1_000
 
 def threads(n: int) -> AbstractContextManager[Any]:
     """Context: one thread for linear algebra of small matrices, all threads for large ones."""
-    return threadpool_limits(limits=1, user_api="blas") if n <= _SMALL else nullcontext()
+    return one_blas_thread() if n <= _SMALL else nullcontext()
 
 
 class NotPositiveDefinite(ModelError):
