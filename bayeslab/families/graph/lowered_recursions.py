@@ -24,7 +24,7 @@ __all__ = ["computed_rows", "sampled_rows"]
 
 
 class Reader(Protocol):
-    """What recursions need of the lowering of their model."""
+    """The methods of a model's lowering that recursions use."""
 
     builder: Builder
     evaluator: Evaluator
@@ -43,7 +43,7 @@ class Reader(Protocol):
         name: str,
         apart: bool = False,
     ) -> Any:
-        """A parameter laid out as batch dims, then its core dims."""
+        """A parameter, its batch dimensions first, then its core dimensions."""
         ...
 
     def variable(self, word: str, parameters: dict[str, Any], dims: tuple[str, ...]) -> Law:
@@ -60,13 +60,13 @@ class Reader(Protocol):
         value: Var,
         start: Var,
     ) -> None:
-        """Add a parameter whose coordinates and value are known."""
+        """Add a parameter, given its coordinates and its value."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows(Law):
-    """The law of each row of a series given the rows before it, at one value of the series."""
+    """The conditional distribution of each row of a series given the rows before it, at one value of the series."""
 
     law: Law
     mapped: Transform | None
@@ -85,7 +85,7 @@ class _Rows(Law):
 def _history(reader: Reader, split: Split, node: Node) -> list[Any]:
     """The values of the rows before the first, oldest first."""
     if split.starts.keys() != split.backs.keys() or len({text for text, _ in split.starts.values()}) > 1:
-        raise NotLowered(node.name, "rows that look back before the first in several ways")
+        raise NotLowered(node.name, "lags with different start values")
     _, start = next(iter(split.starts.values()))
     batch = node.dims[:-1]
     (value,), _, _ = reader.evaluator.align([start], onto=batch)
@@ -101,7 +101,7 @@ def _check(split: Split, node: Node) -> None:
 
 
 def computed_rows(reader: Reader, node: Node) -> Term:
-    """A deterministic node that depends on its own past, row by row."""
+    """A deterministic node that depends on its past, computed row by row."""
     split = Split(node, reader.evaluator, frozenset([node.name]))
     _check(split, node)
     dim, batch = node.dims[-1], node.dims[:-1]
@@ -145,10 +145,10 @@ def _axis(split: Split, name: str, dim: str) -> int:
 
 
 def sampled_rows(reader: Reader, node: Node) -> Term:
-    """A random node without data that depends on its own past; its density is that of all rows at once."""
+    """A random node without data that depends on its past; its log density is evaluated for all rows at once."""
     word = scalar_distribution(node)
     if node.discrete:
-        raise NotLowered(node.name, "discrete rows that look back")
+        raise NotLowered(node.name, "a discrete node that depends on its past")
     split = Split(node, reader.evaluator, frozenset([node.name]))
     _check(split, node)
     dim, batch = node.dims[-1], node.dims[:-1]

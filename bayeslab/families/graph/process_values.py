@@ -1,9 +1,9 @@
-"""The values of a function in the graph that is being built."""
+"""Values of a Gaussian process in the PyMC graph of a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -15,17 +15,14 @@ from bayeslab.families.graph.processes import Inputs, Process, basis_of, functio
 from bayeslab.families.graph.scope import Scope
 from bayeslab.language.nodes import Node
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["function_node", "process_values"]
 
 
 def process_values(scope: Scope, node: Node) -> Any:
-    """The values of a function at its inputs: of other data than those of the fit, given what was learnt there.
+    """Values of the function at its inputs; at new data, conditional on its values at the fitted inputs.
 
-    They are made of standard normals ``_f_z``, one for each distinct input of the fit or for each sine; at new inputs
-    also of ``_f_new``.
+    They are linear in standard normals. ``_f_z`` has one for each distinct input of the fit, or for each basis function
+    of an approximation; ``_f_new`` has one for each new input.
     """
     data = scope.data
     fitted = data if data.origin is None or data.fitted else data.origin
@@ -34,12 +31,12 @@ def process_values(scope: Scope, node: Node) -> Any:
     rows = inputs if fitted is data else inputs_of(process, node, scope.nodes, data, fitted=False)
     values = {name: scope.evaluator.symbolic(scope.lookup(name)) for name in process.kernel.names}
     if process.approximate:
-        return _of_sines(scope, node, process, inputs, rows, values)
-    return _of_covariance(scope, node, process, inputs, rows, values)
+        return _from_basis_functions(scope, node, process, inputs, rows, values)
+    return _from_covariance(scope, node, process, inputs, rows, values)
 
 
 def function_node(scope: Scope, node: Node) -> tuple[FunctionNode, tuple[str, ...]]:
-    """A function that is integrated out, and the dims of the normals that it is made of."""
+    """A function that is integrated out, and the dimensions of its standard normals."""
     process = process_of(node, scope.nodes, scope.data)
     inputs = inputs_of(process, node, scope.nodes, scope.data)
     values = {name: scope.evaluator.symbolic(scope.lookup(name)) for name in process.kernel.names}
@@ -52,27 +49,27 @@ def function_node(scope: Scope, node: Node) -> tuple[FunctionNode, tuple[str, ..
     return FunctionNode(node.name, name, symbol, process, inputs, theta, basis, roots), dims
 
 
-def _names(scope: Scope, node: Node, word: str, along: str, count: int) -> tuple[str, tuple[str, ...]]:
-    """The name of a node's normals, and their dims, which the model then knows."""
+def _names(scope: Scope, node: Node, suffix: str, along: str, count: int) -> tuple[str, tuple[str, ...]]:
+    """Name and dimensions of a node's standard normals; adds the last dimension to the model."""
     dim = f"{node.name}_{along}"
     scope.model.add_coord(dim, range(count))
-    return f"_{node.name}_{word}", (*node.dims[:-1], dim)
+    return f"_{node.name}_{suffix}", (*node.dims[:-1], dim)
 
 
-def _normals(scope: Scope, node: Node, word: str, along: str, count: int) -> Any:
-    """Standard normals, so many for each of the node's other dimensions."""
+def _normals(scope: Scope, node: Node, suffix: str, along: str, count: int) -> Any:
+    """Standard normals: ``count`` for each cell of the node's other dimensions."""
     import pymc as pm
 
-    name, dims = _names(scope, node, word, along, count)
+    name, dims = _names(scope, node, suffix, along, count)
     return pm.Normal(name, 0.0, 1.0, dims=dims)
 
 
 def _shaped(scope: Scope, node: Node, value: Any) -> Any:
-    """Functions (functions, rows) over the node's dimensions, of known lengths."""
+    """``value``, shape (functions, rows), reshaped to the node's dimensions, with static lengths."""
     return pt.specify_shape(value.reshape(scope.lengths(node.dims)), scope.lengths(node.dims))
 
 
-def _of_sines(
+def _from_basis_functions(
     scope: Scope, node: Node, process: Process, inputs: Inputs, rows: Inputs, values: Mapping[str, Any]
 ) -> Any:
     basis = basis_of(process, inputs, node, scope.nodes)
@@ -84,7 +81,7 @@ def _of_sines(
     return _shaped(scope, node, pt.dot(z * roots_of_spectrum(basis, values), features.T))
 
 
-def _of_covariance(
+def _from_covariance(
     scope: Scope, node: Node, process: Process, inputs: Inputs, rows: Inputs, values: Mapping[str, Any]
 ) -> Any:
     x, place = inputs.distinct

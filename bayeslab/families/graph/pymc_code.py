@@ -1,7 +1,8 @@
 """Expressions of the model language as Python code on NumPy arrays and PyTensor variables.
 
-The code says by position what the language says by name: where dimensions of two values differ, axes are put in order
-and axes of length one are added. What depends on data only is NumPy's; what depends on a random node is PyTensor's.
+The language names dimensions; the code has axes by position. Where the dimensions of two values differ, their axes are
+put in the same order, and axes of length one are added. Values that depend on data only are NumPy arrays; values that
+depend on a random node are PyTensor variables.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from bayeslab.language.products import COLUMNS, contracted, is_matrix_product
 
 __all__ = ["Printer"]
 
-# By function of the language: on NumPy arrays, on PyTensor variables. A, B and C are the arguments.
+# For each function of the language: the code on NumPy arrays and on PyTensor variables, of arguments A, B and C.
 _ELEMENTWISE = {
     "sigmoid": ("special.expit(A)", "pt.sigmoid(A)"),
     "invlogit": ("special.expit(A)", "pt.sigmoid(A)"),
@@ -52,18 +53,18 @@ _REDUCE = ("sum", "mean", "prod", "min", "max")
 
 
 class Printer:
-    """Prints expressions.
+    """Writes expressions as code.
 
     Parameters
     ----------
     lookup
-        ``lookup(name) -> Code``: what a name stands for.
+        ``lookup(name) -> Code``: the value of a name.
     labels
         Levels of each dimension.
     past
         As ``lookup``, for names inside ``lag``.
     length
-        ``length(dim) -> ast.expr``: the length of a dimension, in code.
+        ``length(dim) -> ast.expr``: code for the length of a dimension.
     """
 
     def __init__(
@@ -79,13 +80,15 @@ class Printer:
     # -- dimensions
 
     def aligned(self, code: Code, onto: Sequence[str | None]) -> ast.expr:
-        """The value with its axes as ``onto`` has them, axes of length one where NumPy would not add them itself."""
+        """The value with its axes in the order of ``onto``; axes of length one fill gaps that NumPy would not."""
         dims = code.dims
         if not dims or tuple(dims) == tuple(onto) or None in dims:
             return code.tree
         lacking = [d for d in dims if d not in onto]
         if lacking:
-            raise ModelError(f"a value along '{lacking[0]}', which its node does not have", code="bad-dimensions")
+            raise ModelError(
+                f"a value has the dimension '{lacking[0]}', which its node does not have", code="bad-dimensions"
+            )
         order = [dims.index(d) for d in onto if d in dims]
         tree = code.tree
         if order != sorted(order):
@@ -96,19 +99,21 @@ class Printer:
         return tree if "None" not in index else filled(f"A[{', '.join(index)}]", A=tree)
 
     def named(self, codes: Sequence[Code], onto: Sequence[str | None] | None = None) -> list[Code]:
-        """Lists take the name of the one dimension of their length."""
+        """Name the axis of each list after the only dimension that has its length."""
         known = {d for code in codes for d in code.dims if d} if onto is None else {d for d in onto if d}
         out = []
         for code in codes:
             if None in code.dims and known:
                 fitting = [d for d in (onto or sorted(known)) if d and len(self.labels[d]) == code.size]
                 if len(code.dims) != 1 or len(fitting) != 1:
-                    raise ModelError("a list that does not say which dimension it runs along", code="bad-dimensions")
+                    raise ModelError(
+                        "the dimension of a list is unclear: no single dimension has its length", code="bad-dimensions"
+                    )
                 code = replace(code, dims=(fitting[0],), tree=_array(code.tree))
             out.append(code)
         return out
 
-    def _together(self, codes: Sequence[Code]) -> tuple[list[ast.expr], tuple[str | None, ...], bool]:
+    def _aligned_together(self, codes: Sequence[Code]) -> tuple[list[ast.expr], tuple[str | None, ...], bool]:
         codes = self.named(codes)
         dims: list[str | None] = []
         for code in sorted(codes, key=lambda c: -len(c.dims)):
@@ -118,12 +123,12 @@ class Printer:
     def _apply(self, templates: tuple[str, str], *codes: Code) -> Code:
         for code in codes:
             if code.factor is not None and code.labels is not None:
-                raise ModelError(f"'{code.text}' holds levels, not numbers", code="not-numbers")
-        trees, dims, random = self._together(codes)
+                raise ModelError(f"'{code.text}' is a factor; arithmetic needs numbers", code="not-numbers")
+        trees, dims, random = self._aligned_together(codes)
         parts = dict(zip("ABC", map(_array, trees), strict=False))
         return Code(filled(templates[random], **parts), dims, random, undefined=_merged(codes), size=_size(codes))
 
-    # -- the tree
+    # -- expressions
 
     def print(self, node: ast.expr) -> Code:
         """The code of an expression."""
@@ -170,7 +175,7 @@ class Printer:
             case ast.Subscript():
                 return self._indexed(node)
             case ast.Call(func=ast.Name(id=name)):
-                return self._called(name, node)
+                return self._call(name, node)
         raise not_exported(f"'{ast.unparse(node)}'")
 
     def _compare(self, node: ast.Compare) -> Code:
@@ -223,18 +228,18 @@ class Printer:
                 if index.factor in free and index.dims == (index.factor,):
                     free.remove(index.factor)
                     continue
-                dim = self._consumed(index, base, free, place, len(items))
+                dim = self._indexed_dim(index, base, free, place, len(items))
                 named = index.factor is None and dim is not None and labels_are_numbers(self.labels[dim])
                 if named and not isinstance(item, ast.Constant):
-                    raise not_exported(f"'{ast.unparse(node)}', an index by labels that are numbers,")
+                    raise not_exported(f"'{ast.unparse(node)}', an index by numeric labels,")
                 if index.factor is None and not isinstance(index.tree, ast.Constant):
                     template = "pt.cast(A, 'int64')" if index.random else "np.asarray(A, dtype=int)"
                     index = replace(index, tree=filled(template, A=index.tree))
             free.remove(dim)
             picked.append((dim, replace(index, factor=None, labels=None)))
-        return self._taken(base, picked)
+        return self._take(base, picked)
 
-    def _consumed(self, index: Code, base: Code, free: list[str | None], place: int, count: int) -> str | None:
+    def _indexed_dim(self, index: Code, base: Code, free: list[str | None], place: int, count: int) -> str | None:
         if index.factor is not None:
             if index.factor in free:
                 return index.factor
@@ -242,12 +247,12 @@ class Printer:
             return twins[0]
         return base.dims[place] if count == len(base.dims) else free[0]
 
-    def _taken(self, base: Code, picked: list[tuple[str | None, Code]]) -> Code:
+    def _take(self, base: Code, picked: list[tuple[str | None, Code]]) -> Code:
         if not picked:
             return base
         axes = [base.dims.index(dim) for dim, _ in picked]
         kept = [axis for axis in range(len(base.dims)) if axis not in axes]
-        trees, dims, _ = self._together([code for _, code in picked])
+        trees, dims, _ = self._aligned_together([code for _, code in picked])
         tree = _array(base.tree) if isinstance(base.tree, ast.List) else base.tree
         order = [*axes, *kept]
         random = base.random or any(code.random for _, code in picked)
@@ -262,14 +267,14 @@ class Printer:
 
     # -- functions
 
-    def _called(self, name: str, node: ast.Call) -> Code:
+    def _call(self, name: str, node: ast.Call) -> Code:
         assert name in FUNCTIONS, name
         if name in _ELEMENTWISE:
             return self._apply(_ELEMENTWISE[name], *(self.print(argument) for argument in node.args))
         if name in (*_REDUCE, "sd", "var"):
             return self._reduced(name, node)
         if name in ("softmax", "logsumexp", "cumsum", "cumprod"):
-            return self._along(name, node)
+            return self._along_dim(name, node)
         printer = getattr(self, f"_fn_{name}", None)
         if printer is None:
             raise not_exported(f"{name}()")
@@ -292,7 +297,7 @@ class Printer:
             template = f"{module}.{name}(A{axis})"
         return Code(filled(template, A=code.tree), kept, code.random)
 
-    def _along(self, name: str, node: ast.Call) -> Code:
+    def _along_dim(self, name: str, node: ast.Call) -> Code:
         code = self.print(node.args[0])
         named = node.args[1].id if len(node.args) > 1 and isinstance(node.args[1], ast.Name) else None
         axis = code.dims.index(named) if named is not None else len(code.dims) - 1
@@ -305,7 +310,7 @@ class Printer:
         return Code(filled(template, A=code.tree), dims, code.random, undefined=code.undefined)
 
     def _matmul(self, left: Code, right: Code) -> Code:
-        left, right = self._by_partner(left, right), self._by_partner(right, left)
+        left, right = self._named_like(left, right), self._named_like(right, left)
         if is_matrix_product(left.dims, right.dims, self.labels):
             first, second = left.dims
             product = self._product(left, replace(right, dims=(second, COLUMNS)), second)
@@ -313,7 +318,7 @@ class Printer:
         return self._product(left, right, contracted(left.dims, right.dims))
 
     def _product(self, left: Code, right: Code, dim: str | None) -> Code:
-        left, right = self._by_partner(left, right), self._by_partner(right, left)
+        left, right = self._named_like(left, right), self._named_like(right, left)
         if dim is None:
             dim = next(d for d in left.dims if d in right.dims)
         rest = tuple(d for d in left.dims if d != dim), tuple(d for d in right.dims if d != dim)
@@ -329,7 +334,7 @@ class Printer:
         template = "pt.dot(A, B)" if random else "A @ B"
         return Code(filled(template, A=a, B=b), (*rest[0], *rest[1]), random, undefined=undefined)
 
-    def _by_partner(self, code: Code, partner: Code) -> Code:
+    def _named_like(self, code: Code, partner: Code) -> Code:
         if code.dims != (None,):
             return code
         fitting = [d for d in partner.dims if d and len(self.labels[d]) == code.size]
@@ -398,7 +403,7 @@ class Printer:
         return self._stacked([self.print(item) for item in node.args[0].elts], _dim(node.args[1]))
 
     def _stacked(self, items: list[Code], dim: str | None) -> Code:
-        trees, dims, random = self._together(items)
+        trees, dims, random = self._aligned_together(items)
         module, size = ("pt" if random else "np"), len(items)
         if all(item.dims == dims for item in items):
             tree = filled(f"{module}.stack(A, axis=-1)" if dims else f"{module}.stack(A)", A=ast.List(trees))
@@ -431,7 +436,7 @@ class Printer:
         steps, dim = int(node.args[1].value), str(code.dims[-1])  # type: ignore[arg-type]
         random, undefined = code.random, dict(code.undefined)
         if len(code.dims) > 1:
-            raise not_exported("lag() of what has several dimensions")
+            raise not_exported("lag() of a value with several dimensions")
         if start is None:
             undefined[dim] = undefined.get(dim, 0) + steps
             head: ast.expr = filled("A[:K]", A=code.tree, K=str(steps))
@@ -442,7 +447,7 @@ class Printer:
         return Code(filled(template, HEAD=head, A=code.tree, LAST=str(-steps)), code.dims, random, undefined=undefined)
 
     def _defined(self, code: Code) -> Code:
-        """The rows that a ``lag`` leaves defined."""
+        """The value without the rows that a ``lag`` leaves undefined."""
         if not code.undefined:
             return code
         index = ", ".join(f"{code.undefined[str(d)]}:" if d in code.undefined else ":" for d in code.dims)

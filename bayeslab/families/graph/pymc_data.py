@@ -1,7 +1,7 @@
-"""The data of a model in a script: tables read by pandas, dimensions, columns.
+"""Data section of a plain PyMC script: tables read by pandas, dimensions, columns.
 
-What pandas makes of a file is compared with what the model is fitted to, cell by cell, while the script is written: a
-script that read other numbers would be another model.
+When the script is written, each column that pandas reads is compared, cell by cell, with the data of the fit. A
+difference is an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Names", "ScriptData", "literal"]
 
-_TAKEN = frozenset(
+_RESERVED = frozenset(
     [
         "np",
         "pd",
@@ -52,15 +52,15 @@ _TAKEN = frozenset(
 
 
 class Names:
-    """Names of variables in the script: those of the model, where Python and the script leave them."""
+    """Names of variables in the script: the model's names, with ``_`` appended to reserved ones."""
 
     def __init__(self) -> None:
         self._of: dict[str, str] = {}
 
     def of(self, name: str) -> str:
-        """The variable of a node, or of a column."""
+        """The variable of a node or a column."""
         if name not in self._of:
-            wanted = f"{name}_" if keyword.iskeyword(name) or name in _TAKEN else name
+            wanted = f"{name}_" if keyword.iskeyword(name) or name in _RESERVED else name
             while wanted in self._of.values():
                 wanted += "_"
             self._of[name] = wanted
@@ -68,19 +68,19 @@ class Names:
 
 
 def literal(values: Any) -> ast.expr:
-    """Labels or numbers as they stand in Python."""
+    """Labels or numbers as a Python literal."""
     return ast.parse(repr(np.asarray(values).tolist()), mode="eval").body
 
 
 class ScriptData:
-    """Writes the lines that read the data, as columns and dimensions are asked for.
+    """Lines of the script that read the data; a column or a dimension is added when it is first used.
 
     Parameters
     ----------
     model, data
         The model and the data bound to it.
     folder
-        Where the paths of the data section start.
+        The folder that paths of the data section are relative to.
     out
         The folder in which the script will lie.
     nodes
@@ -108,7 +108,7 @@ class ScriptData:
         return len(self.data.labels[dim])
 
     def dimension(self, dim: str) -> None:
-        """Note that a dimension is used."""
+        """Add a dimension to the script."""
         if dim not in self.coords and dim not in self.nodes:
             self.coords[dim] = self._labels(dim)
 
@@ -146,13 +146,13 @@ class ScriptData:
     # -- columns
 
     def column(self, name: str) -> Code:
-        """A column of the data, or a dimension as an index, as a variable of the script."""
+        """A column of the data, or a dimension as an index, as code of the script."""
         if name not in self._known:
             self._known[name] = self._column(name)
         return self._known[name]
 
     def observed(self, name: str, dims: tuple[str, ...], *, discrete: bool) -> Code:
-        """The data of a node, its axes in the order of the node's."""
+        """The data of a node, with axes in the order of ``dims``."""
         term = self.data.term(name, missing=True)
         if name in self.data.derive and name not in self.data.dataset.columns:
             return self.column(name)
@@ -194,7 +194,7 @@ class ScriptData:
         return ast.Name(variable)
 
     def _cells(self, name: str, column: Column) -> ast.expr:
-        """The cells of a column as they are in its file."""
+        """Code of a column's cells as they are in its file."""
         if self._in_arrays(name):
             values = np.asarray((self._arrays or {})[name])
             if not np.array_equal(values.astype(float), column.values.astype(float), equal_nan=True):
@@ -209,7 +209,7 @@ class ScriptData:
         return filled("T[A].to_numpy()", T=table, A=ast.Constant(name))
 
     def _codes(self, name: str) -> ast.expr:
-        """Positions of a column's cells in the levels of its dimension."""
+        """Code of a column's positions among the levels of its dimension."""
         import pandas as pd
 
         term, column = self.data.term(name, missing=True), self.data.dataset.columns[name]
@@ -236,7 +236,7 @@ class ScriptData:
         path = source.tables.get(dim) or (source.table if dim == source.rows else None)
         if path is None:
             raise DataError(
-                f"a script reads its data from files, and '{column}' is in none: name a table in the data section",
+                f"a script reads its data from files, and no file has '{column}': name a table in the data section",
                 path=("data",),
                 code="no-data",
             )
@@ -248,17 +248,17 @@ class ScriptData:
             return False
         if self._arrays is None:
             self._arrays = json.loads((self.folder / source.arrays).read_text(encoding="utf-8"))
-            self.files.append(f"arrays = json.loads({self._place(source.arrays)}.read_text())")
+            self.files.append(f"arrays = json.loads({self._path_code(source.arrays)}.read_text())")
         return name in self._arrays
 
-    def _place(self, path: str) -> str:
-        """A file's path from where the script lies."""
+    def _path_code(self, path: str) -> str:
+        """Code of a file's path, relative to the script."""
         whole = self.folder / path
         relative = Path(os.path.relpath(whole, self.out)).as_posix()
         return f"(FOLDER / {relative!r})"
 
     def _frame(self, dim: str, path: str) -> tuple[str, pd.DataFrame]:
-        """A table as pandas reads it, and its variable in the script."""
+        """The script's variable of a table, and the table as pandas reads it."""
         if dim not in self._frames:
             variable = self.names.of(f"{dim}_table")
             call, frame = self._read(dim, path)
@@ -275,10 +275,10 @@ class ScriptData:
         return {name: new for name, new in out.items() if name != new and new in self.data.names()}
 
     def _read(self, dim: str, path: str) -> tuple[str, pd.DataFrame]:
-        """The call that reads a table as the model has it."""
+        """The pandas call whose columns equal the model's data, and its result."""
         import pandas as pd
 
-        place, whole = self._place(path)[1:-1], self.folder / path
+        place, whole = self._path_code(path)[1:-1], self.folder / path
         if whole.suffix == ".parquet":
             return f"pd.read_parquet({place})", pd.read_parquet(whole)
         if whole.suffix == ".json":
@@ -303,12 +303,12 @@ class ScriptData:
                     return candidate
                 best = best or candidate
         if best is None:
-            raise not_exported(f"the table '{path}', which pandas does not read,", "data", "table")
-        return best  # the column that reads differently is refused where it is used
+            raise not_exported(f"the table '{path}', which pandas cannot read,", "data", "table")
+        return best  # a column that differs is refused where it is used
 
 
 def _series(cells: ast.expr) -> ast.expr:
-    """A column as a series again, from its array."""
+    """Code of the pandas series from which ``cells`` takes its array."""
     assert isinstance(cells, ast.Call)
     assert isinstance(cells.func, ast.Attribute)
     return cells.func.value
@@ -320,7 +320,7 @@ def _same(cells: Any, labels: np.ndarray) -> bool:
 
 
 def _reads_alike(frame: Mapping[str, Any], name: str, column: Column) -> bool:
-    """Whether a column has the same cells in pandas."""
+    """Whether pandas reads the same cells of a column."""
     if name not in frame:
         return False
     series = frame[name]

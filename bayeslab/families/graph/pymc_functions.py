@@ -1,4 +1,4 @@
-"""Functions of a model as plain PyMC: covariances written out term by term, or sines, and normals that they colour."""
+"""Gaussian processes in a plain PyMC script: a covariance, term by term, or basis functions; normal weights."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from bayeslab.latents.gaussian_process.hilbert_gp import HilbertBasis
 
 __all__ = ["FunctionText", "function_text"]
 
-_ROOTS = {"Matern32": 3, "Matern52": 5}
+_MATERN_DEGREES = {"Matern32": 3, "Matern52": 5}
 
 
 @dataclass
 class FunctionText:
-    """Statements of a script.
+    """Code of a Gaussian process.
 
     Attributes
     ----------
     before : list of str
-        On data alone.
+        Statements before the model; they use data only.
     lines : list of str
-        In the model.
+        Statements in the model.
     value : str
-        The values along the rows.
+        Expression of the values in all rows.
     """
 
     before: list[str] = field(default_factory=list)
@@ -46,23 +46,23 @@ def function_text(
     outer: Sequence[str],
     parameter: Callable[[str], str],
 ) -> FunctionText:
-    """The statements that make a function.
+    """Code of a Gaussian process in a plain PyMC script.
 
     Parameters
     ----------
     name
-        Its name as a variable.
+        The variable of the function in the script.
     columns
-        Its inputs in code, in the order of the kernel's columns.
+        Code of its inputs, in the order of the kernel's columns.
     outer
-        Lengths, in code, of the node's dimensions before the last.
+        Code of the lengths of the node's dimensions before the last.
     parameter
-        A hyperparameter in code, by name.
+        ``parameter(name)``: code of a hyperparameter.
 
     Raises
     ------
     ModelError
-        Sums of sines that are not written out.
+        The basis of the approximation cannot be exported: several columns in one term, or a periodic kernel.
     """
     writer = _Covariance(name, process, parameter) if basis is None else _Sines(name, process, basis, parameter)
     return writer.text(columns, outer)
@@ -78,10 +78,10 @@ class _Writer(ABC):
 
     @abstractmethod
     def text(self, columns: Sequence[str], outer: Sequence[str]) -> FunctionText:
-        """Statements and the expression of the function's values."""
+        """Code of the function."""
 
     def normals(self, count: str, outer: Sequence[str]) -> str:
-        """Standard normals, so many for each place in the other dimensions."""
+        """Add standard normals, ``count`` for each cell of the outer dimensions; the name of their variable."""
         variable = f"{self.name}_z"
         shape = f"({', '.join([*outer, count])})" if outer else count
         self.out.lines.append(f'{variable} = pm.Normal("_{self.name}_z", 0, 1, shape={shape})')
@@ -89,7 +89,7 @@ class _Writer(ABC):
 
 
 class _Covariance(_Writer):
-    """By a factor of the covariance at the distinct inputs."""
+    """A function by the Cholesky factor of its covariance at the distinct inputs."""
 
     def text(self, columns: Sequence[str], outer: Sequence[str]) -> FunctionText:
         name, out = self.name, self.out
@@ -97,7 +97,7 @@ class _Covariance(_Writer):
         out.before.append(f"{name}_inputs, {name}_place = np.unique({stacked}, axis=0, return_inverse=True)")
         for k, column in enumerate(self.kernel.columns):
             if any(column in leaf.columns for leaf in self.kernel.root.leaves()):
-                out.before.append(f"{name}_x{k} = {name}_inputs[:, {k}]")
+                out.before.append(f"{name}_input{k} = {name}_inputs[:, {k}]")
         out.lines.append("# The covariance at the distinct inputs.")
         whole = self._term(self.kernel.root)
         out.lines.append(f"{name}_covariance = {whole} + np.zeros((len({name}_inputs), len({name}_inputs)))")
@@ -112,11 +112,11 @@ class _Covariance(_Writer):
         self.out.lines.append(f"{variable} = {text}")
         return variable
 
-    def _x(self, column: str) -> str:
-        return f"{self.name}_x{self.kernel.columns.index(column)}"
+    def _input(self, column: str) -> str:
+        return f"{self.name}_input{self.kernel.columns.index(column)}"
 
     def _difference(self, column: str) -> str:
-        return f"({self._x(column)}[:, None] - {self._x(column)})"
+        return f"({self._input(column)}[:, None] - {self._input(column)})"
 
     def _term(self, node: Term) -> str:
         if node.word == "+":
@@ -133,11 +133,11 @@ class _Covariance(_Writer):
     def _change(self, node: Term) -> str:
         location, steepness = (self.argument(node.arguments[role][0]) for role in ("location", "steepness"))
         left, right = (self._term(child) for child in node.children)
-        share = self._define(f"pt.sigmoid({steepness} * ({self._x(node.columns[0])} - {location}))")
+        share = self._define(f"pt.sigmoid({steepness} * ({self._input(node.columns[0])} - {location}))")
         return f"((1 - {share}[:, None]) * (1 - {share}) * ({left}) + {share}[:, None] * {share} * ({right}))"
 
     def _leaf(self, node: Term) -> str:
-        word, x = node.word, [self._x(column) for column in node.columns]
+        word, x = node.word, [self._input(column) for column in node.columns]
         if word == "Coregion":
             return self._levels(node)
         head = f"{self.argument(node.arguments['scale'][0])} ** 2"
@@ -177,7 +177,7 @@ class _Covariance(_Writer):
             distance = f"pt.sqrt({squares} + 1e-30)"  # the root has a slope at zero, too
         if node.word == "Matern12":
             return f"pt.exp(-({distance}))"
-        r = self._define(f"np.sqrt({_ROOTS[node.word]}) * {distance}")
+        r = self._define(f"np.sqrt({_MATERN_DEGREES[node.word]}) * {distance}")
         polynomial = f"1 + {r}" if node.word == "Matern32" else f"1 + {r} + {r} ** 2 / 3"
         return f"({polynomial}) * pt.exp(-{r})"
 
@@ -186,12 +186,12 @@ class _Covariance(_Writer):
         specific = [self.argument(a) for a in node.arguments["specific"]]
         rows = [f"pt.stack([{', '.join(weights[i : i + rank])}])" for i in range(0, len(weights), rank)]
         w = self._define(f"pt.stack([{', '.join(rows)}])")
-        level = f"{self._x(node.columns[0])}.astype(int)"
+        level = f"{self._input(node.columns[0])}.astype(int)"
         return f"({w} @ {w}.T + pt.diag(pt.stack([{', '.join(specific)}])))[{level}[:, None], {level}]"
 
 
 class _Sines(_Writer):
-    """By a sum of sines with normal weights (a Hilbert-space approximation)."""
+    """A function by its Hilbert-space approximation: a sum of sines with normal weights."""
 
     def __init__(self, name: str, process: Process, basis: HilbertBasis, parameter: Callable[[str], str]) -> None:
         super().__init__(name, process, parameter)
@@ -207,10 +207,10 @@ class _Sines(_Writer):
             count = self.basis.sizes[number]
             if term.spectral:
                 if len(term.spectral) > 1 or len(term.columns) > 1:
-                    raise not_exported(f"'{term.text}', sines of several columns,")
+                    raise not_exported(f"'{term.text}', an approximation over several columns,")
                 shape = self._sines(prefix, term, x[0])
             elif term.other is not None and term.other.word == "Periodic":
-                raise not_exported(f"'{term.text}', a sum of cosines,")
+                raise not_exported(f"'{term.text}', an approximation of a periodic kernel,")
             elif term.other is not None:
                 centres = [repr(float(a.value or 0.0)) for a in term.other.arguments["center"]]
                 parts = [f"{a} - {c}" for a, c in zip(x, centres, strict=True)]
@@ -230,7 +230,7 @@ class _Sines(_Writer):
         return self.out
 
     def _sines(self, prefix: str, term: Any, x: str) -> str:
-        """Sines that vanish at the walls, and the spectral density at their frequencies."""
+        """Add sines that vanish at the boundaries; code of the spectral density at their frequencies."""
         box, (part,) = self.basis.walls[term.text, term.columns[0]], term.spectral
         frequency, half = f"{prefix}_frequency", repr(box.half_width)
         self.out.before.append(f"{frequency} = np.pi * np.arange(1, {box.n + 1}) / (2 * {half})")
@@ -239,8 +239,8 @@ class _Sines(_Writer):
         length = self.argument(part.arguments["lengthscale"][0])
         if part.word == "ExpQuad":
             return f"(np.sqrt(2 * np.pi) * {length} * pt.exp(-0.5 * ({length} * {frequency}) ** 2))"
-        # Of a Matérn process of order n + 1/2: that of Student's distribution with 2 n + 1 degrees of freedom.
-        degrees = _ROOTS[part.word]
+        # A Matérn spectral density of order n + 1/2 is a Student t density with 2 n + 1 degrees of freedom.
+        degrees = _MATERN_DEGREES[part.word]
         constant = {3: "12 * np.sqrt(3)", 5: "400 * np.sqrt(5) / 3"}[degrees]
         power = (degrees + 1) // 2
         return f"({constant} * {length} * ({degrees} + ({length} * {frequency}) ** 2) ** -{power})"

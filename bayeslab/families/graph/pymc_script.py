@@ -1,4 +1,4 @@
-"""A graph model as a Python script of plain PyMC: the same model, to be read, changed and run without bayeslab."""
+"""A graph model as a plain PyMC script, which can be read, changed and run without bayeslab."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from bayeslab.language.nodes import Node, bound_arguments, call_name, nodes_of, 
 __all__ = ["script"]
 
 _WIDTH = 110
-# Distributions whose random variable needs more than its parameters, or that PyMC builds in another way.
-_APART = frozenset(
+# Distributions that need more than a call with their parameters.
+_SPECIAL = frozenset(
     ("LKJCorr", "CAR", "ICAR", "Interpolated", "AR", "GARCH11", "RandomWalk", "MvGaussianRandomWalk",
      "MvStudentTRandomWalk", "StickBreakingWeights", "OrderedMultinomial", "MatrixNormal", "Wishart")
 )  # fmt: skip
@@ -39,16 +39,16 @@ def script(posterior: GraphPosterior, folder: Path, out: Path, comments: Mapping
     posterior
         A model of the family ``graph`` and the data bound to it.
     folder
-        Where the paths of its data section start.
+        The folder that paths of the data section are relative to.
     out
-        The folder in which the script will lie; it finds the data from there.
+        The folder of the script; its paths to the data are relative to it.
     comments
-        What nodes are, by their keys.
+        Comments on nodes, by the nodes' keys.
 
     Raises
     ------
     ModelError, DataError
-        A part of the model has no plain PyMC here; the message says which.
+        A part of the model, named in the message, cannot be exported.
     """
     return _Script(posterior, folder, out, comments or {}).text()
 
@@ -70,7 +70,7 @@ class _Script:
         self.late: dict[str, int] = {}
         self.summed = list(posterior.summed_out())
         self.tied = set(self.summed)
-        # Where chains start; pymc_extras takes no model that says it itself.
+        # Initial values of chains; pymc_extras does not accept them in the model.
         self.starts: dict[str, Any] = {}
         self._built: Any = None
 
@@ -80,16 +80,16 @@ class _Script:
         if name in self.values:
             return self.values[name]
         if name in self.nodes:
-            raise not_exported(f"'{name}', which looks back at itself or another node,", *self.nodes[name].path)
+            raise not_exported(f"'{name}', a recursion,", *self.nodes[name].path)
         return self.data.column(name)
 
     def past(self, name: str) -> Code:
-        """What ``lag`` looks back at: of an observed node its data."""
+        """The value inside ``lag``: the data of an observed node."""
         if name in self.nodes and name in self.columns:
             return self.data.column(name)
         return self.lookup(name)
 
-    # -- the whole
+    # -- script
 
     def text(self) -> str:
         for dim in {dim: None for node in self.nodes.values() for dim in node.dims}:
@@ -98,7 +98,7 @@ class _Script:
             self._check_shared(self.nodes[name])
         for unit in units(self.nodes, {name for name in self.nodes if name in self.columns}):
             if len(unit) > 1:
-                raise not_exported(f"'{unit[0].name}', which looks back at another node,", *unit[0].path)
+                raise not_exported(f"'{unit[0].name}', a recursion with another node,", *unit[0].path)
             node = unit[0]
             try:
                 self._node(node)
@@ -106,16 +106,16 @@ class _Script:
                 if error.path:
                     raise
                 raise ModelError(error.message, path=node.path, offset=error.offset, code=error.code) from None
-        # A column of levels that is only compared with labels needs no positions.
+        # A column of levels that is only compared with labels needs no codes.
         others = "\n".join([*self.data.columns, *self.before, *self.lines])
         columns = [line for line in self.data.columns if len(re.findall(rf"\b{line.split(' = ')[0]}\b", others)) > 1]
         body = "\n".join(
             [
                 *self.data.files,
                 "",
-                "# Dimensions, with the labels of their places.",
+                "# Dimensions and their labels.",
                 *self._coords(),
-                *(["", "# Columns, and what is computed from data alone."] if columns + self.before else []),
+                *(["", "# Columns, and values computed from data only."] if columns + self.before else []),
                 *columns,
                 *self.before,
                 "",
@@ -170,7 +170,7 @@ class _Script:
         return ["", "# Discrete nodes without data are summed out.", f"model = pmx.marginalize(model, {self.summed!r})"]
 
     def _check_shared(self, node: Node) -> None:
-        """pymc_extras sums out cell by cell, and no cell that several rows share."""
+        """Refuse a discrete node with a cell that several rows share: pymc_extras sums out one cell per row."""
         tied, todo = {node.name}, True
         while todo:
             below = [n for n in self.nodes.values() if n.parents & tied and n.name not in tied]
@@ -179,7 +179,7 @@ class _Script:
             for other in below:
                 if other.kind == "random" and not set(node.dims) <= set(other.dims):
                     raise not_exported(
-                        f"'{node.name}', cells of which several cells of '{other.name}' share,", *node.path
+                        f"'{node.name}', summed out, with cells shared by several cells of '{other.name}',", *node.path
                     )
 
     # -- nodes
@@ -201,13 +201,13 @@ class _Script:
             self._random(node)
 
     def _statement(self, node: Node, variable: str | None, tree: ast.expr, *, inside: bool = True) -> None:
-        """One line, or, where it is long, a line for each argument; what the node is stands above it."""
+        """Add a statement, its node's comment above it."""
         indent = "    " if inside else ""
         lines = self.lines if inside else self.before
         comment = self.comments.get(node.key)
         lines += [f"{indent}# {line}" for line in comment.splitlines()] if comment else []
         head = f"{indent}{variable} = " if variable else indent
-        lines += _broken(head, tree, indent)
+        lines += _statement_lines(head, tree, indent)
 
     def _deterministic(self, node: Node) -> None:
         code = self.printer.print(node.expression.tree)
@@ -226,7 +226,7 @@ class _Script:
                 tree = filled("np.array(A)", A=tree)
             self._statement(node, variable, tree, inside=False)
         elif node.parents & self.tied:
-            # It has no value in a draw: the discrete node is summed out.
+            # It depends on a discrete node that is summed out, so it has no value in a draw.
             self.tied.add(node.name)
             self._statement(node, variable, tree if whole else self._broadcast(tree, node.dims, "pt"))
         else:
@@ -236,7 +236,7 @@ class _Script:
         self.values[node.name] = Code(ast.Name(variable), node.dims, code.random, undefined=undefined)
 
     def _with_dims(self, code: Code, node: Node) -> Code:
-        """A list takes the dimensions of its node that it lacks."""
+        """Name the unnamed axes of a list after the node's remaining dimensions."""
         lacking = iter([d for d in node.dims if d not in code.dims])
         return replace(code, dims=tuple(next(lacking) if d is None else d for d in code.dims))
 
@@ -287,7 +287,7 @@ class _Script:
             self._bind_to_data(node, variable)
 
     def _function(self, node: Node) -> None:
-        """A function: normals, and its values made of them at its inputs."""
+        """Add a Gaussian process: its standard normals and its values at the inputs."""
         process = process_of(node, self.nodes, self.bound)
         inputs = inputs_of(process, node, self.nodes, self.bound)
         basis = basis_of(process, inputs, node, self.nodes) if process.approximate else None
@@ -300,11 +300,11 @@ class _Script:
         self.lines += [f"    # {line}" for line in comment.splitlines()] if comment else []
         self.lines += [f"    {line}" for line in made.lines]
         call = filled("pm.Deterministic(N, A)", N=repr(node.name), A=ast.parse(made.value, mode="eval").body)
-        self.lines += _broken(f"    {variable} = ", self._with(call, dims=_names(node.dims)), "    ")
+        self.lines += _statement_lines(f"    {variable} = ", self._with(call, dims=_names(node.dims)), "    ")
         self.values[node.name] = Code(ast.Name(variable), node.dims, True)
 
     def _bind_to_data(self, node: Node, variable: str) -> None:
-        """How other nodes see a node with data: as its data, unless some are missing and become parameters."""
+        """Let other nodes use the data of an observed node, unless it has missing cells, which are parameters."""
         term = self.bound.term(node.name, missing=True)
         below = any(node.name in other.parents for other in self.nodes.values())
         if not below:
@@ -314,9 +314,9 @@ class _Script:
             self.values[node.name] = self.data.column(node.name)
 
     def _conditioned(self, node: Node, tree: ast.Call, rows: int, observed: Code | None) -> None:
-        """A node whose first rows are given: they have no density."""
+        """Add a node whose first rows are conditioned on: they have no density."""
         if observed is None or len(node.dims) > 1:
-            raise not_exported(f"'{node.name}', the first rows of which have no distribution,", *node.path)
+            raise not_exported(f"'{node.name}', whose first rows have no distribution,", *node.path)
         late = f"{node.dims[0]}_from_{rows}"
         self.late[late] = rows
         self._late = (node.dims[0], rows)
@@ -329,7 +329,7 @@ class _Script:
         self.values[node.name] = self.data.column(node.name)
 
     def _cholesky(self, node: Node, tree: ast.Call) -> None:
-        """The factor of a covariance, with its correlations and standard deviations."""
+        """Add the Cholesky factor of a covariance, with its correlations and standard deviations."""
         from bayeslab.families.graph.lkj import correction
 
         given = bound_arguments(tree, "LKJCholeskyCov")
@@ -340,7 +340,7 @@ class _Script:
         try:
             lacking = correction(float(ast.literal_eval(given["eta"])), len(self.bound.labels[node.dims[0]]))
         except ValueError:
-            raise not_exported(f"eta of '{node.name}', which is not a number,", *node.path) from None
+            raise not_exported(f"'{node.name}', whose eta is not a number,", *node.path) from None
         variable = self.names.of(node.name)
         corr, stds = self.names.of(f"{node.name}_corr"), self.names.of(f"{node.name}_stds")
         call = filled(
@@ -348,7 +348,9 @@ class _Script:
             N=repr(f"{node.name}_packed"), E=eta, K=size, S=deviations,
         )  # fmt: skip
         self._statement(node, f"{variable}, {corr}, {stds}", call)
-        self.lines.append("    # PyMC 6.3 adds the constant of the correlations, which is to be taken away.")
+        self.lines.append(
+            "    # PyMC 6.3 adds the log normalising constant of the correlations; it must be subtracted."
+        )
         self.lines.append(f"    pm.Potential({f'{node.name}_constant'!r}, pm.math.constant({lacking!r}))")
         for name, made, dims in (
             (node.name, variable, node.dims),
@@ -361,7 +363,7 @@ class _Script:
             self.values[name] = Code(ast.Name(made), dims, True)
 
     def _start(self, name: str) -> np.ndarray:
-        """Where a chain starts: an increasing vector."""
+        """Initial value of a node, such as an increasing vector."""
         if self._built is None:
             self._built = self.posterior.graph()
         value = self._built.rvs_to_initial_values[self._built[name]]
@@ -376,7 +378,7 @@ class _Script:
     # -- distributions
 
     def distribution(self, tree: ast.expr, dims: tuple[str, ...], name: str | None) -> ast.expr:
-        """A distribution's call: of a node of the model, or, without a name, one that is a part of another."""
+        """The call of a distribution: of a node, or, if ``name`` is None, of a component of another distribution."""
         assert isinstance(tree, ast.Call)
         word = str(call_name(tree))
         if word in ("Truncated", "Censored"):
@@ -386,8 +388,8 @@ class _Script:
         if word == "StickBreaking":
             return self._stick_breaking(tree, dims, name)
         entry = DISTRIBUTIONS[word]
-        plain = word not in MODIFIERS and word not in _APART and not entry.distributions and not entry.lengths
-        if not plain or not _of_pymc(word):
+        plain = word not in MODIFIERS and word not in _SPECIAL and not entry.distributions and not entry.lengths
+        if not plain or not _is_pymc_class(word):
             raise not_exported(f"the distribution {word}")
         batch = dims[: len(dims) - entry.support]
         core_dims = dims[len(dims) - entry.support :]
@@ -399,12 +401,12 @@ class _Script:
             keywords.append(ast.keyword(key, parameter))
         if word in ("OrderedLogistic", "OrderedProbit"):
             keywords.append(ast.keyword("compute_p", ast.Constant(False)))
-        return _call(word, name, [], keywords)
+        return _distribution_call(word, name, [], keywords)
 
     def parameter(
         self, tree: ast.expr, batch: tuple[str, ...], core_dims: tuple[str, ...], core: int, *, apart: bool
     ) -> ast.expr:
-        """A parameter: along the dimensions of the node, then along those of one value of the parameter."""
+        """A parameter: batch dimensions first, then the dimensions of one value of the parameter."""
         code = self._late_rows(self.printer.print(tree))
         if core == 0:
             (code,) = self.printer.named([code], batch) if batch else [code]
@@ -417,7 +419,7 @@ class _Script:
                     K=self.data.length(core_dims[-1]),
                     A=code.tree,
                 )
-            raise not_exported(f"'{ast.unparse(tree)}', a parameter that is repeated,")
+            raise not_exported(f"'{ast.unparse(tree)}', one value for a vector of parameters,")
         if None in code.dims:
             return code.tree
         head = tuple(d for d in batch if d in code.dims)
@@ -440,16 +442,18 @@ class _Script:
             none = isinstance(value, ast.Constant) and value.value is None
             bound = ast.Constant(None) if none else self.parameter(value, dims, (), 0, apart=False)
             keywords.append(ast.keyword(side, bound))
-        return _call(word, name, [self.distribution(given["dist"], dims, None)], keywords)
+        return _distribution_call(word, name, [self.distribution(given["dist"], dims, None)], keywords)
 
     def _stick_breaking(self, tree: ast.Call, dims: tuple[str, ...], name: str | None) -> ast.expr:
-        """PyMC's counts the breaks, one less than there are shares, and knows no discount."""
+        """PyMC's stick-breaking weights: K is the number of breaks, one less than of weights; there is no discount."""
         given = bound_arguments(tree, "StickBreaking")
         if "discount" in given:
             raise not_exported("StickBreaking with a discount")
         breaks = filled("L - 1", L=self.data.length(dims[-1]))
         alpha = self.parameter(given["alpha"], dims[:-1], dims[-1:], 0, apart=False)
-        return _call("StickBreakingWeights", name, [], [ast.keyword("alpha", alpha), ast.keyword("K", breaks)])
+        return _distribution_call(
+            "StickBreakingWeights", name, [], [ast.keyword("alpha", alpha), ast.keyword("K", breaks)]
+        )
 
     def _mixture(self, tree: ast.Call, dims: tuple[str, ...], name: str | None) -> ast.expr:
         given = bound_arguments(tree, "Mixture")
@@ -461,7 +465,7 @@ class _Script:
         batch = dims[: len(dims) - support]
         component_dims = [d for d in weights.dims if d not in batch or d is None]
         if len(component_dims) != 1 or support:
-            raise not_exported("this Mixture")
+            raise not_exported("a Mixture of multivariate components, or with weights along no single dimension,")
         head = tuple(d for d in batch if d in weights.dims)
         w = (
             weights.tree
@@ -474,29 +478,29 @@ class _Script:
         else:
             component = component_dims[0]
             if component is None:
-                raise not_exported("this Mixture")
+                raise not_exported("a Mixture whose weights have no named dimension")
             components = self.distribution(parts, (*batch, component), None)
             assert isinstance(components, ast.Call)
             shape = ast.Tuple([self.data.length(d) for d in (*batch, component)])
             components = self._with(components, shape=shape)
-        return _call("Mixture", name, [], [ast.keyword("w", w), ast.keyword("comp_dists", components)])
+        return _distribution_call("Mixture", name, [], [ast.keyword("w", w), ast.keyword("comp_dists", components)])
 
 
-def _call(word: str, name: str | None, arguments: list[ast.expr], keywords: list[ast.keyword]) -> ast.Call:
+def _distribution_call(word: str, name: str | None, arguments: list[ast.expr], keywords: list[ast.keyword]) -> ast.Call:
     """``pm.Normal("x", ...)``, or ``pm.Normal.dist(...)`` without a name."""
     func = filled(f"pm.{word}" if name is not None else f"pm.{word}.dist")
     return ast.Call(func, [*([ast.Constant(name)] if name is not None else []), *arguments], keywords)
 
 
 def _float(tree: ast.expr) -> ast.expr:
-    """A whole number with a point: PyTensor computes with small whole numbers in 32 bits."""
+    """A whole number as a float literal, because PyTensor computes with small integers in 32 bits."""
     inner = tree.operand if isinstance(tree, ast.UnaryOp) else tree
     if isinstance(inner, ast.Constant) and isinstance(inner.value, int):
         return ast.parse(f"{ast.unparse(tree)}.0", mode="eval").body
     return tree
 
 
-def _of_pymc(word: str) -> bool:
+def _is_pymc_class(word: str) -> bool:
     import pymc as pm
 
     made = vars(pm).get(word)
@@ -509,8 +513,8 @@ def _names(dims: Sequence[str]) -> ast.expr | None:
     return ast.Constant(dims[0]) if len(dims) == 1 else ast.Tuple([ast.Constant(dim) for dim in dims])
 
 
-def _broken(head: str, tree: ast.expr, indent: str) -> list[str]:
-    """A statement, each argument on a line of its own where the whole is long."""
+def _statement_lines(head: str, tree: ast.expr, indent: str) -> list[str]:
+    """The lines of a statement: one, or, if it is too long, one for each argument."""
     line = head + ast.unparse(tree)
     if len(line) <= _WIDTH or not isinstance(tree, ast.Call):
         return [line]

@@ -1,4 +1,4 @@
-"""Values in a script of plain PyMC: Python code with the names of its axes."""
+"""Python code of a value in a plain PyMC script, with the names of the value's axes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ __all__ = ["Code", "filled", "not_exported"]
 
 
 def not_exported(what: str, *path: str) -> ModelError:
-    """The error of what a script of plain PyMC does not say."""
+    """The error of a part of a model that cannot be written in a plain PyMC script."""
     return ModelError(
-        f"{what} has no plain PyMC in a script; bl.to_pymc builds the model in Python", path=path, code="unsupported"
+        f"{what} cannot be exported to a plain PyMC script; bl.to_pymc builds the PyMC model in Python",
+        path=path,
+        code="unsupported",
     )
 
 
@@ -28,19 +30,19 @@ class Code:
     tree : ast.expr
         The Python expression.
     dims : tuple of str or None
-        Names of its axes; None for one without a name (of a literal list).
+        Names of its axes; None for an axis without a name (of a literal list).
     random : bool
         Whether it depends on a random node.
     factor : str or None
-        Of positions in the levels of a dimension, that dimension.
+        The dimension whose levels the value codes; None if the value is no factor.
     labels : ast.expr or None
-        Of a column of levels, the labels themselves, to be compared with one.
+        The labels of a column of levels, for comparisons with a label.
     undefined : mapping of str to int
-        Rows at the start of a dimension that a ``lag`` leaves without a value.
+        By dimension, the number of first rows that a ``lag`` leaves undefined.
     size : int or None
-        Of a literal list, its length.
+        Length of a literal list.
     given : bool
-        Whether these are cells of a column, which as an index are labels.
+        Whether the value is a column of the data, whose cells are labels when they index.
     """
 
     tree: ast.expr
@@ -66,7 +68,7 @@ class _Filled(ast.NodeTransformer):
 
 
 def filled(template: str, **parts: ast.expr | str) -> ast.expr:
-    """Code from a template in which names stand for code.
+    """A template with code put in place of names.
 
     >>> ast.unparse(filled("A * B", A="x + 1", B="y"))
     '(x + 1) * y'

@@ -1,9 +1,8 @@
 """Recursions along a dimension: deterministic (GARCH, ARMA), random (stochastic volatility), joint.
 
-An expression that refers to its node's past is split in two. Maximal parts without the past are
-evaluated once, for all rows, and become names ``__part_i`` in a rewritten tree; what refers to the
-past becomes ``__back_i``. The rewritten tree is then evaluated inside one ``scan``, row by row, or,
-for a density, once for all rows with the past shifted.
+The expression of a recursive node is rewritten. Each largest subexpression without the past is evaluated once, for all
+rows, and becomes a name ``__part_i``. Each reference to the past becomes a name ``__back_i``. One ``scan`` evaluates
+the rewritten expression row by row. A log density evaluates it once for all rows, with the series shifted.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from bayeslab.language.nodes import Node, bound_arguments, call_name
 
 __all__ = ["broadcast", "deterministic_recursion", "random_recursion", "rows_together"]
 
-_ROW = "row"  # among what a row needs: its number
+_ROW = "row"  # key of the row number among the inputs of a row
 
 
 class Split:
-    """An expression split into what does and what does not depend on the past of ``names``.
+    """An expression split into parts that do and parts that do not depend on the past of ``names``.
 
     Attributes
     ----------
@@ -39,17 +38,17 @@ class Split:
     parts : dict of str to Term
         Values of the parts that do not depend on the past.
     backs : dict of str to (str, int)
-        Names in the tree that stand for a node so many rows back.
+        For each name ``__back_i`` in the tree: the node and the number of rows back.
     nows : set of str
         Nodes of the group whose value in the same row is used (as ``__now_<name>``).
     starts : dict of str to (str, Term)
-        What each name in the tree that looks back stands for before the first row: how it is written, and its value.
+        Start of each name ``__back_i``, its value before the first row: source text and value.
     apart : dict of str to str
-        The part with that value, for the names whose start is not that of the node's history.
+        Name of the part that holds the start, where this start differs from that of the node's history.
     given : dict of (str, int) to Term
-        Rows of data so many rows before the first, for a node that looks back without a start.
+        Data of a node a number of rows before the first, for a lag without a start.
     undefined : int
-        Rows at the start that look back, without a start, before the first row.
+        Number of first rows whose lag, without a start, reaches back before the data.
     """
 
     def __init__(self, node: Node, evaluator: Evaluator, names: frozenset[str]) -> None:
@@ -67,7 +66,7 @@ class Split:
             self.undefined = max(self.undefined, term.undefined.get(dim, 0))
 
     def order(self, name: str) -> int:
-        """How many rows back it looks at a node."""
+        """The longest lag of a node, in rows."""
         return max((k for n, k in self.backs.values() if n == name), default=0)
 
     def _rewrite(self, tree: ast.expr) -> ast.expr:
@@ -83,7 +82,7 @@ class Split:
         if call_name(tree) in ("previous", "lag") and isinstance(tree, ast.Call):
             return self._back(tree)
         if isinstance(tree, ast.Call):
-            # The name of a dimension is no value.
+            # The name of a dimension is not a value.
             kept = DIM_ARGUMENTS.get(call_name(tree) or "", ())
             arguments = []
             for k, argument in enumerate(tree.args):
@@ -104,7 +103,7 @@ class Split:
         inner, steps = tree.args[0], int(tree.args[1].value)  # type: ignore[attr-defined]
         if not isinstance(inner, ast.Name):
             raise ModelError(
-                f"{ast.unparse(tree)}: where nodes look back at each other, lag() takes a node's name",
+                f"{ast.unparse(tree)}: in nodes that depend on each other's past, lag() takes the name of a node",
                 offset=tree.col_offset,
                 code="bad-start",
             )
@@ -133,7 +132,7 @@ def _floats(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _initial(history: Any, order: int) -> dict[str, Any]:
-    """A scan's initial state; with a single tap it has no axis of taps."""
+    """The initial state of a scan; with a single tap it has no axis for taps."""
     if order == 1:
         return {"initial": history[0], "taps": [-1]}
     return {"initial": history, "taps": list(range(-order, 0))}
@@ -147,19 +146,19 @@ def _history(
     batch: tuple[str, ...],
     shape: tuple[int, ...],
 ) -> Any:
-    """Rows before the first, oldest first: the start that reaches least far back, or rows of data.
+    """The ``order`` rows before the first, oldest first: rows of data, or the start of the shortest lag.
 
-    A name that looks back with another start has that as a part of its own (:func:`_past`): each stands in all the
-    rows in which its own call looks before the first.
+    A lag with another start keeps that start as a separate part; :func:`_past` puts it into the rows in which this lag
+    reaches back before the first row.
     """
     import pytensor.tensor as pt
 
     calls = [(split, back, k) for split in splits for back, (n, k) in split.backs.items() if n == name]
     started = [(k, *split.starts[back]) for split, back, k in calls if back in split.starts]
-    written, start = min(started, key=lambda candidate: candidate[0])[1:] if started else ("", Term(0.0))
+    source, start = min(started, key=lambda candidate: candidate[0])[1:] if started else ("", Term(0.0))
     given = {k: term for split in splits for (n, k), term in split.given.items() if n == name}
     for split, back, _ in calls:
-        if back in split.starts and (given or split.starts[back][0] != written):
+        if back in split.starts and (given or split.starts[back][0] != source):
             split.apart[back] = f"__part_{len(split.parts)}"
             split.parts[split.apart[back]] = split.starts[back][1]
     rows = []
@@ -179,12 +178,12 @@ def _past(
     batch: tuple[str, ...],
     shape: tuple[int, ...],
 ) -> Any:
-    """What a name that looks back stands for: ``value``, or its own start in rows that look before the first.
+    """The value of a name ``__back_i``: ``value``, or its separate start in rows whose lag reaches before the first.
 
     Parameters
     ----------
     row
-        The number of the row, or, where ``value`` has all rows along its last axis, those of all.
+        The row number; all row numbers where ``value`` has all rows along its last axis.
     """
     import pytensor.tensor as pt
 
@@ -195,13 +194,13 @@ def _past(
     return pt.switch(pt.lt(row, split.backs[back][1]), start if np.ndim(row) == 0 else start[..., None], value)
 
 
-def _inputs(reader: DistributionReader, split: Split, dim: str) -> dict[str, tuple[Any, tuple[str | None, ...]]]:
-    """What a row needs of the parts, by key, with dims: values, and positions of factors that run along ``dim``."""
+def _row_inputs(reader: DistributionReader, split: Split, dim: str) -> dict[str, tuple[Any, tuple[str | None, ...]]]:
+    """The parts as inputs of a row, each with its dims: values, and codes of factors that run along ``dim``."""
     out = {}
     for name, term in split.parts.items():
         if term.factor is not None and dim not in term.dims:
-            continue  # a factor that is the same in each row stands for itself
-        # A scan takes each variable once, and an expression may use one twice: hand in copies.
+            continue  # a factor that is the same in every row needs no input
+        # A scan accepts each variable once, and an expression may use a variable twice: pass copies.
         if term.value is not None:
             out[name] = reader.evaluator.symbolic(term).copy(), term.dims
         if term.factor is not None:
@@ -210,7 +209,7 @@ def _inputs(reader: DistributionReader, split: Split, dim: str) -> dict[str, tup
 
 
 def _part(split: Split, name: str, now: Mapping[str, Any], dim: str | None) -> Term:
-    """A part as the expression sees it: in one row (without ``dim``), or, with no ``dim``, in all."""
+    """A part's value: in one row of ``dim``, or, if ``dim`` is None, in all rows."""
     term = split.parts[name]
     dims = tuple(d for d in term.dims if d != dim)
     if term.factor is not None and name not in now and f"{name} codes" not in now:
@@ -219,11 +218,11 @@ def _part(split: Split, name: str, now: Mapping[str, Any], dim: str | None) -> T
 
 
 def _moving(reader: DistributionReader, split: Split, dim: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parts that run along ``dim`` (that axis first), and parts that do not."""
+    """Inputs that run along ``dim`` (moved to the first axis), and inputs that do not."""
     import pytensor.tensor as pt
 
     along, fixed = {}, {}
-    for key, (value, dims) in _inputs(reader, split, dim).items():
+    for key, (value, dims) in _row_inputs(reader, split, dim).items():
         if dim in dims:
             along[key] = pt.moveaxis(value, dims.index(dim), 0) if value.ndim > 1 else value
         else:
@@ -232,14 +231,15 @@ def _moving(reader: DistributionReader, split: Split, dim: str) -> tuple[dict[st
 
 
 def deterministic_recursion(reader: DistributionReader, node: Node) -> Term:
-    """A deterministic node that depends on its own past, as one scan."""
+    """A deterministic node that depends on its past, as one scan."""
     import pytensor
     import pytensor.tensor as pt
 
     split = Split(node, reader.evaluator, frozenset([node.name]))
     if split.starts.keys() != split.backs.keys():
         raise ModelError(
-            f"a deterministic node looks back with previous({node.name}, k, start=s), not lag()", code="bad-start"
+            f"a deterministic node refers to its past by previous({node.name}, k, start=s), not by lag()",
+            code="bad-start",
         )
     dim, batch = node.dims[-1], node.dims[:-1]
     length, shape = len(reader.labels[dim]), reader.lengths(batch)
@@ -273,51 +273,52 @@ def deterministic_recursion(reader: DistributionReader, node: Node) -> Term:
         return_updates=False,
     )
     if first:
-        # Rows that look back past the beginning through a lag take the start value itself.
+        # Rows whose lag reaches back before the data take the start value.
         out = pt.concatenate([broadcast(history[-1:], (first, *shape)), out], axis=0)
     out = pt.specify_shape(out, (length, *shape))
     out = pt.moveaxis(out, 0, -1) if batch else out
     if not any(term.random for term in (*split.parts.values(), *(start for _, start in split.starts.values()))):
-        # Transformed data: computed once.
+        # It depends on data only: compute it once.
         mode = pytensor.compile.mode.Mode("py", "fast_compile")
         return Term(np.asarray(pytensor.function([], out, mode=mode)()), node.dims)
     return Term(out, node.dims)
 
 
 def scalar_distribution(node: Node) -> str:
-    word = str(node.distribution)
-    if word not in DISTRIBUTIONS or DISTRIBUTIONS[word].support:
+    """The name of the node's distribution, which must be univariate."""
+    name = str(node.distribution)
+    if name not in DISTRIBUTIONS or DISTRIBUTIONS[name].support:
         raise ModelError(
-            f"a random node can look back at itself if its distribution is of one number, not {word}",
+            f"a random node that depends on its past has a univariate distribution, not {name}",
             code="unsupported",
         )
-    return word
+    return name
 
 
 def _parameters(
-    reader: DistributionReader, split: Split, word: str, lookup: Callable[[str], Term], onto: tuple[str, ...]
+    reader: DistributionReader, split: Split, distribution: str, lookup: Callable[[str], Term], onto: tuple[str, ...]
 ) -> dict[str, Any]:
     """A distribution's parameters from the rewritten call."""
-    inner, entry = Evaluator(lookup, reader.labels), DISTRIBUTIONS[word]
+    inner, entry = Evaluator(lookup, reader.labels), DISTRIBUTIONS[distribution]
     assert isinstance(split.tree, ast.Call)
     return {
         name: reader.parameter(inner.eval(value), onto, (), entry.core.get(name, 0), name, name in entry.apart)
-        for name, value in bound_arguments(split.tree, word).items()
+        for name, value in bound_arguments(split.tree, distribution).items()
     }
 
 
 def random_recursion(reader: DistributionReader, node: Node) -> Term:
-    """A random node without data whose distribution depends on its own past.
+    """A random node without data whose distribution depends on its past.
 
-    Its density is evaluated for all rows at once; draws are made row by row.
+    Its log density is evaluated for all rows at once; random draws are made row by row.
     """
     import pytensor
     import pytensor.tensor as pt
 
-    word = scalar_distribution(node)
+    distribution = scalar_distribution(node)
     if node.discrete and reader.purpose == "fit":
         raise ModelError(
-            f"'{node.name}' is discrete, has no data and looks back at itself; it cannot be summed out, because nodes"
+            f"'{node.name}' is discrete, has no data and depends on its past; it cannot be summed out, because nodes"
             f" without data or with missing cells depend on it",
             code="discrete",
         )
@@ -327,14 +328,12 @@ def random_recursion(reader: DistributionReader, node: Node) -> Term:
     order = split.order(node.name)
     _fill_starts(reader, split, node)
     if any(term.undefined for term in split.parts.values()):
-        raise ModelError(
-            "lag() of another vector needs start=... in a node that looks back at itself", code="bad-start"
-        )
+        raise ModelError("lag() of another vector needs start=... in a node that depends on its past", code="bad-start")
     history = _history(reader, [split], node.name, order, batch, shape)
-    given = _inputs(reader, split, dim)
+    given = _row_inputs(reader, split, dim)
     names = list(given)
     values, dims_of = [given[name][0] for name in names], {name: given[name][1] for name in names}
-    maker = pymc_class(word)
+    maker = pymc_class(distribution)
 
     def logp(value: Any, start: Any, *rest: Any) -> Any:
         parts = dict(zip(names, rest, strict=True))
@@ -348,11 +347,11 @@ def random_recursion(reader: DistributionReader, node: Node) -> Term:
                 return Term(_past(split, name, shifted, rows, lookup, reader.labels, batch, shape), node.dims)
             return _part(split, name, parts, None)
 
-        parameters = _parameters(reader, split, word, lookup, node.dims)
+        parameters = _parameters(reader, split, distribution, lookup, node.dims)
         return reader.pm.logp(maker.dist(**parameters, shape=(*shape, length)), value)
 
     def draw(start: Any, *rest: Any) -> Any:
-        parts = dict(zip(names, rest[:-1], strict=True))  # the last is the size, which is fixed
+        parts = dict(zip(names, rest[:-1], strict=True))  # the last argument is the size, which is fixed
         along = [name for name in names if dim in dims_of[name]]
         still = [name for name in names if dim not in dims_of[name]]
 
@@ -367,7 +366,7 @@ def random_recursion(reader: DistributionReader, node: Node) -> Term:
                     return Term(_past(split, name, value, row, lookup, reader.labels, batch, shape), batch)
                 return _part(split, name, now, dim)
 
-            drawn = maker.dist(**_parameters(reader, split, word, lookup, batch), shape=shape)
+            drawn = maker.dist(**_parameters(reader, split, distribution, lookup, batch), shape=shape)
             return drawn.astype("float64"), reader.pm.pytensorf.collect_default_updates([drawn], inputs=[row, *args])
 
         with warnings.catch_warnings():
@@ -396,7 +395,7 @@ def random_recursion(reader: DistributionReader, node: Node) -> Term:
         return _part(split, name, first, dim)
 
     # The default transform depends on the distribution, not on the row.
-    probe = maker.dist(**_parameters(reader, split, word, first_row, batch), shape=shape)
+    probe = maker.dist(**_parameters(reader, split, distribution, first_row, batch), shape=shape)
     ndims = [history.ndim, *(value.ndim for value in values)]
     inputs = ",".join("(" + ",".join(f"d{i}x{j}" for j in range(n)) + ")" for i, n in enumerate(ndims))
     rv = reader.pm.CustomDist(
@@ -418,13 +417,13 @@ def random_recursion(reader: DistributionReader, node: Node) -> Term:
 
 
 def _fill_starts(reader: DistributionReader, split: Split, node: Node) -> None:
-    """A lag without start takes the first rows of the data, if there are any."""
+    """Start lags that have no start from the first rows of the data."""
     without = [lag for name, lag in split.backs.items() if name not in split.starts]
     for name, back in sorted(without, key=lambda lag: -lag[1]):
         if node.name not in reader.columns:
             raise ModelError(
-                f"lag({node.name}, {back}) without start looks back past the first row, and '{node.name}' has no"
-                f" data: give start=...",
+                f"lag({node.name}, {back}) needs start=...: in the first rows it reaches back before the data, and"
+                f" '{node.name}' has no data to start from",
                 code="bad-start",
             )
         observed = reader.data_of(node.name)
@@ -433,12 +432,12 @@ def _fill_starts(reader: DistributionReader, split: Split, node: Node) -> None:
 
 
 def rows_together(reader: DistributionReader, group: list[Node]) -> dict[str, Any]:
-    """Nodes that look back at each other, row by row, in one scan: random ones are drawn.
+    """Values of nodes that depend on each other's past, from one scan over the rows; random nodes are drawn.
 
     Parameters
     ----------
     group
-        The nodes, sorted by what a row needs of the same row.
+        The nodes, sorted so that each comes after the nodes whose value in the same row it needs.
 
     Returns
     -------
@@ -452,7 +451,7 @@ def rows_together(reader: DistributionReader, group: list[Node]) -> dict[str, An
     dims = {node.dims[-1:] for node in group}
     if len(dims) != 1 or dims == {()}:
         raise ModelError(
-            f"{', '.join(sorted(names))} look back at each other, so they need the same last dimension",
+            f"{', '.join(sorted(names))} depend on each other's past, so they need the same last dimension",
             code="bad-dimensions",
         )
     ((dim,),) = dims
@@ -510,7 +509,7 @@ def rows_together(reader: DistributionReader, group: list[Node]) -> dict[str, An
 
 
 def _late_rows(reader: DistributionReader, group: list[Node], splits: Mapping[str, Split]) -> dict[str, int]:
-    """Rows at the start in which each node cannot be computed from its definition."""
+    """For each node, the number of first rows that its definition leaves undefined."""
     late: dict[str, int] = {}
     starting: dict[str, int] = {}
     for node in group:
@@ -518,26 +517,26 @@ def _late_rows(reader: DistributionReader, group: list[Node], splits: Mapping[st
         late[node.name] = max([split.undefined, *(late.get(n, 0) for n in split.nows)])
         if late[node.name] and node.kind == "random" and node.name not in reader.columns:
             raise ModelError(
-                f"the first {late[node.name]} rows of '{node.name}' look back past the beginning: give"
+                f"the first {late[node.name]} rows of '{node.name}' depend on rows before the first: give"
                 f" lag(..., start=...), or data to start from",
                 path=node.path,
                 code="bad-start",
             )
-        own_start = any(split.backs[back][0] == node.name for back in split.starts)
-        if late[node.name] and not own_start and reader.purpose != "simulate":
+        has_start = any(split.backs[back][0] == node.name for back in split.starts)
+        if late[node.name] and not has_start and reader.purpose != "simulate":
             raise ModelError(
-                f"'{node.name}' and other nodes look back at each other past the first row: give lag(..., start=...)",
+                f"'{node.name}' and other nodes depend on each other's rows before the first: give lag(..., start=...)",
                 path=node.path,
                 code="bad-start",
             )
-        if own_start:
-            # It takes its start value there, so that what depends on it is defined.
+        if has_start:
+            # There it takes its start value, so nodes that depend on it are defined.
             starting[node.name], late[node.name] = late[node.name], 0
     return late | starting
 
 
 def _given_rows(reader: DistributionReader, name: str, rows: int, length: int) -> Any:
-    """The data of a random node for the rows it cannot be drawn in."""
+    """The data of a random node, for the first rows, in which it cannot be drawn; None if there are no such rows."""
     if not rows or reader.nodes[name].kind != "random":
         return None
     import pytensor.tensor as pt
@@ -559,7 +558,7 @@ def _row(
     shapes: Mapping[str, tuple[int, ...]],
     late: Mapping[str, int],
 ) -> Any:
-    """One node's value in one row."""
+    """The value of a node in one row."""
     import pytensor.tensor as pt
 
     batch = node.dims[:-1]
@@ -578,9 +577,9 @@ def _row(
         return _part(split, name, parts, dim)
 
     if node.kind == "random":
-        word = scalar_distribution(node)
-        parameters = _parameters(reader, split, word, lookup, batch)
-        value = pymc_class(word).dist(**parameters, shape=shapes[node.name]).astype("float64")
+        distribution = scalar_distribution(node)
+        parameters = _parameters(reader, split, distribution, lookup, batch)
+        value = pymc_class(distribution).dist(**parameters, shape=shapes[node.name]).astype("float64")
         fallback = at.get(f"{node.name} given")
     else:
         inner = Evaluator(lookup, reader.labels)

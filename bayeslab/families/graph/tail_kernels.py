@@ -1,8 +1,8 @@
 r"""Logarithms of the incomplete gamma and beta functions, and their derivatives, far into both tails.
 
-``log(gammainc(...))`` is -inf where the function itself underflows, and digits are gone long before. Here the power in
-front is taken as a logarithm, and what is left, a series or a continued fraction, is of order one [1]_, [2]_.
-Derivatives with respect to shapes are those of the same series and fractions, by complex steps [3]_.
+``log(gammainc(...))`` is -inf where the function underflows and inaccurate well before. Here the leading power enters
+as its logarithm; the remaining factor, a series or a continued fraction, is of order one [1]_, [2]_. Derivatives with
+respect to shape parameters are complex-step derivatives of the same series and fractions [3]_.
 
 References
 ----------
@@ -29,13 +29,13 @@ __all__ = [
 
 _STEP = 1e-30
 _TINY = 1e-290
-_MOST = 100_000  # terms; about six times the root of the shape are needed
-_SETTLED = 3  # terms after the value stands still, for the derivative to do so
+_MAX_TERMS = 100_000  # about six times the square root of the shape are needed
+_EXTRA_TERMS = 3  # terms after the value has converged, so that the derivative converges, too
 
 
 @njit(cache=True)
 def _digamma(x: float) -> float:
-    """By recurrence and the asymptotic series (NIST 5.11.2), x > 0."""
+    """Digamma function of x > 0, by recurrence and its asymptotic series (NIST 5.11.2)."""
     shift = 0.0
     while x < 10.0:
         shift -= 1.0 / x
@@ -59,11 +59,11 @@ def _gamma_series(a: complex, x: float) -> complex:
     term = 1.0 + 0.0j
     total = term
     still = 0
-    for n in range(1, _MOST):
+    for n in range(1, _MAX_TERMS):
         term *= x / (a + n)
         total += term
         still = still + 1 if abs(term.real) < 1e-17 * total.real else 0
-        if still > _SETTLED:
+        if still > _EXTRA_TERMS:
             break
     return total
 
@@ -76,7 +76,7 @@ def _gamma_fraction(a: complex, x: float) -> complex:
     d = 1.0 / b
     h = d
     still = 0
-    for i in range(1, _MOST):
+    for i in range(1, _MAX_TERMS):
         an = -i * (i - a)
         b += 2.0
         d = an * d + b
@@ -89,7 +89,7 @@ def _gamma_fraction(a: complex, x: float) -> complex:
         change = d * c
         h *= change
         still = still + 1 if abs(change.real - 1.0) < 3e-16 else 0
-        if still > _SETTLED:
+        if still > _EXTRA_TERMS:
             break
     return h
 
@@ -153,7 +153,7 @@ def _beta_fraction(a: complex, b: complex, x: float) -> complex:
     d = 1.0 / d
     h = d
     still = 0
-    for m in range(1, _MOST):
+    for m in range(1, _MAX_TERMS):
         even = m * (b - m) * x / ((a - 1.0 + 2 * m) * (a + 2 * m))
         d = 1.0 + even * d
         if abs(d) < _TINY:
@@ -174,14 +174,14 @@ def _beta_fraction(a: complex, b: complex, x: float) -> complex:
         change = d * c
         h *= change
         still = still + 1 if abs(change.real - 1.0) < 3e-16 else 0
-        if still > _SETTLED:
+        if still > _EXTRA_TERMS:
             break
     return h
 
 
 @njit(cache=True)
 def _beta_direct(a: float, b: float, x: float, y: float, which: int) -> float:
-    """log I_x(a, b) where its fraction converges fast; or its derivative with respect to a (1) or b (2)."""
+    """log I_x(a, b), or its derivative in a (``which`` 1) or b (2), where its continued fraction converges fast."""
     first = _STEP if which == 1 else 0.0
     second = _STEP if which == 2 else 0.0
     perturbed = _beta_fraction(complex(a, first), complex(b, second), x)
@@ -194,6 +194,7 @@ def _beta_direct(a: float, b: float, x: float, y: float, which: int) -> float:
 
 @njit(cache=True)
 def _beta(a: float, b: float, x: float, y: float, which: int) -> float:
+    """log I_x(a, b), or its derivative with respect to a (``which`` 1) or b (2)."""
     if not (a > 0.0 and b > 0.0 and x >= 0.0 and y >= 0.0):
         return math.nan
     if x == 0.0:

@@ -1,8 +1,9 @@
-"""Log cumulative probabilities and log survival functions that hold far into the tails.
+"""Log distribution functions and log survival functions that stay accurate far into the tails.
 
-Censored and truncated densities need them at values that a vague prior makes absurd, where ``log(1 - cdf)`` is -inf
-and has no gradient, so that no chain can start. Of each distribution that can be wrapped both tails are written out
-here; PyMC has the survival function of two. (Its ``logcdf`` of Wald takes the shape for its inverse.)
+Censored and truncated densities need both. Under a vague prior a chain may start so far out that ``log(1 - cdf)`` is
+-inf and has no gradient; then it cannot move. This module has both tails of every distribution that can be censored or
+truncated. PyMC has the log survival function of only two of them, and its ``logcdf`` of Wald confuses the shape
+parameter with its inverse.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ ROOT_2 = float(np.sqrt(2.0))
 
 
 class _Kernel(ScalarOp):
-    """A numba function of numbers; ``slopes`` are its derivatives, one for each argument."""
+    """A numba function of scalars; ``slopes`` are its partial derivatives, one for each argument."""
 
     kernel: str
     slopes: tuple[Callable[..., Any] | None, ...] = ()
@@ -55,7 +56,7 @@ class _Kernel(ScalarOp):
 
     def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
         if not self.slopes:
-            raise NotImplementedError(f"the second derivative of {self.kernel}")
+            raise NotImplementedError(f"{self.kernel} has no second derivative")
         zero = inputs[0].zeros_like()
         return [cotangents[0] * slope(*inputs, outputs[0]) if slope else zero for slope in self.slopes]
 
@@ -77,62 +78,70 @@ def _compiled(op: _Kernel, node: Any, **_: Any) -> tuple[Any, str]:
     return tail, hashlib.sha256(f"tail 1 {op.kernel} {getsource(tail_kernels)}".encode()).hexdigest()
 
 
-def _kernel(name: str, nin: int, slopes: tuple[Callable[..., Any] | None, ...] = ()) -> Any:
+def _scalar_op(name: str, nin: int, slopes: tuple[Callable[..., Any] | None, ...] = ()) -> Any:
     kind = type(name, (_Kernel,), {"kernel": name, "nin": nin, "nout": 1, "slopes": slopes})
     return kind(upgrade_to_float_no_complex, name=name)
 
 
 def _gamma_density(k: Any, x: Any, out: Any) -> Any:
-
+    """Derivative of log P(k, x) with respect to x, where ``out`` is log P."""
     return exp((k - 1.0) * log(x) - x - gammaln(k) - out)
 
 
 def _beta_density(a: Any, b: Any, x: Any, y: Any, out: Any) -> Any:
-
+    """Derivative of log I_x(a, b) with respect to x, where ``out`` is log I."""
     return exp(gammaln(a + b) - gammaln(a) - gammaln(b) + (a - 1.0) * log(x) + (b - 1.0) * log(y) - out)
 
 
-_p_shape, _q_shape = _kernel("log_gamma_p_shape", 2), _kernel("log_gamma_q_shape", 2)
-_first, _second = _kernel("log_beta_first", 4), _kernel("log_beta_second", 4)
-_log_gamma_p = Elemwise(_kernel("log_gamma_p", 2, (lambda k, x, out: _p_shape(k, x), _gamma_density)))
+_log_gamma_p_slope, _log_gamma_q_slope = _scalar_op("log_gamma_p_shape", 2), _scalar_op("log_gamma_q_shape", 2)
+_log_beta_slope_a, _log_beta_slope_b = _scalar_op("log_beta_first", 4), _scalar_op("log_beta_second", 4)
+_log_gamma_p = Elemwise(_scalar_op("log_gamma_p", 2, (lambda k, x, out: _log_gamma_p_slope(k, x), _gamma_density)))
 _log_gamma_q = Elemwise(
-    _kernel("log_gamma_q", 2, (lambda k, x, out: _q_shape(k, x), lambda k, x, out: -_gamma_density(k, x, out)))
+    _scalar_op(
+        "log_gamma_q", 2, (lambda k, x, out: _log_gamma_q_slope(k, x), lambda k, x, out: -_gamma_density(k, x, out))
+    )
 )
-# Its derivative with respect to y is counted in that of x: y = 1 - x is only there for its digits.
+# y = 1 - x is an argument only for accuracy; the derivative with respect to x includes that through y.
 _log_beta_i = Elemwise(
-    _kernel(
+    _scalar_op(
         "log_beta_i",
         4,
-        (lambda a, b, x, y, out: _first(a, b, x, y), lambda a, b, x, y, out: _second(a, b, x, y), _beta_density, None),
+        (
+            lambda a, b, x, y, out: _log_beta_slope_a(a, b, x, y),
+            lambda a, b, x, y, out: _log_beta_slope_b(a, b, x, y),
+            _beta_density,
+            None,
+        ),
     )
 )
 
 
 def _log1mexp(x: Any) -> Any:
-    """log(1 - exp(x)), x ≤ 0, with a gradient also where x is so low that nothing is taken away."""
+    """log(1 - exp(x)), x ≤ 0; its gradient is finite also where exp(x) underflows."""
     low = x < -LOG_2
     return pt.switch(low, pt.log1p(-pt.exp(pt.switch(low, x, -1.0))), pt.log(-pt.expm1(pt.switch(low, -0.5, x))))
 
 
 def _below(first: Any, value: Any, inside: Any) -> Pair:
-    """Both logarithms where the support begins at ``first``."""
+    """Both log tails of a distribution whose support begins at ``first``."""
     under = pt.lt(value, first)
     return pt.switch(under, -np.inf, inside[0]), pt.switch(under, 0.0, inside[1])
 
 
 def _within(lower: Any, upper: Any, value: Any, inside: Pair) -> Pair:
+    """Both log tails of a distribution whose support is bounded on both sides."""
     low, high = _below(lower, value, inside)
     over = pt.ge(value, upper)
     return pt.switch(over, 0.0, low), pt.switch(over, -np.inf, high)
 
 
 def _safe(value: Any, allowed: Any, instead: Any) -> Any:
-    """A value, or another where it is not allowed: the branch of a switch that is not taken has a gradient too."""
+    """``value`` where it is allowed, else ``instead``: the untaken branch of a switch needs a finite gradient, too."""
     return pt.switch(allowed, value, instead)
 
 
 # ----------------------------------------------------------------------------------- distributions
-# Each gives (log P(X ≤ x), log P(X > x)) of a value and the parameters of PyMC's op.
+# Each function returns (log P(X ≤ x), log P(X > x)), given x and the parameters of PyMC's op.
 
 
 def _uniform(x: Any, lower: Any, upper: Any) -> Pair:
@@ -155,7 +164,7 @@ def _log_normal(x: Any, mu: Any, sigma: Any) -> Pair:
     return _below(0.0, x, _normal(pt.log(_safe(x, pt.gt(x, 0.0), 1.0)), mu, sigma))
 
 
-def _mills(u: Any) -> Any:
+def _mills_ratio(u: Any) -> Any:
     """Φ(-u) / φ(u)."""
     return pt.sqrt(np.pi / 2.0) * pt.erfcx(u / ROOT_2)
 
@@ -165,14 +174,16 @@ def _log_phi(z: Any) -> Any:
 
 
 def _wald(x: Any, mu: Any, lam: Any, alpha: Any) -> Pair:
-    # Shuster (1968), On the inverse Gaussian distribution function, JASA 63, with Mills's ratios for the difference.
+    # Shuster (1968), On the inverse Gaussian distribution function, JASA 63. Mills ratios avoid cancellation.
     t = _safe(x - alpha, pt.gt(x, alpha), mu)
     root = pt.sqrt(lam / t)
     a, b = root * (t / mu - 1.0), root * (t / mu + 1.0)
-    low = pt.logaddexp(normal_lcdf(0.0, 1.0, a), _log_phi(a) + pt.log(_mills(b)))
+    low = pt.logaddexp(normal_lcdf(0.0, 1.0, a), _log_phi(a) + pt.log(_mills_ratio(b)))
     late = pt.gt(a, 0.0)
     u, v = _safe(a, late, 1.0), _safe(b, late, 2.0)
-    high = pt.switch(late, _log_phi(u) + pt.log(_mills(u) - _mills(v)), _log1mexp(_safe(low, pt.invert(late), -1.0)))
+    high = pt.switch(
+        late, _log_phi(u) + pt.log(_mills_ratio(u) - _mills_ratio(v)), _log1mexp(_safe(low, pt.invert(late), -1.0))
+    )
     return _below(alpha, x, (low, high))
 
 
@@ -204,7 +215,7 @@ def _student_t(x: Any, nu: Any, mu: Any, sigma: Any) -> Pair:
     z = (x - mu) / sigma
     outer, inner = nu / (nu + z**2), z**2 / (nu + z**2)
     far = z**2 > nu
-    # Where the fraction is near one, so near the centre, the complement has the digits.
+    # Near the centre the fraction is close to one; there its complement is accurate.
     tail = -LOG_2 + pt.switch(
         far,
         _log_beta_i(nu / 2.0, 0.5, _safe(outer, far, 0.5), _safe(inner, far, 0.5)),
@@ -261,16 +272,19 @@ def _weibull(x: Any, alpha: Any, beta: Any) -> Pair:
 
 def _ex_gaussian(x: Any, mu: Any, sigma: Any, nu: Any) -> Pair:
     z, ratio = (x - mu) / sigma, sigma / nu
-    # log φ(z) + log R(ratio - z) is the exponential's share; each is written where its terms do not overflow.
+    # The share of the exponential is log φ(z) + log R(ratio - z), R the Mills ratio. Each form is used where no term
+    # overflows.
     share = pt.switch(
         z < ratio,
-        _log_phi(z) + pt.log(_mills(_safe(ratio - z, z < ratio, 1.0))),
+        _log_phi(z) + pt.log(_mills_ratio(_safe(ratio - z, z < ratio, 1.0))),
         0.5 * ratio**2 - z * ratio + normal_lcdf(0.0, 1.0, _safe(z - ratio, z >= ratio, 1.0)),
     )
     high = pt.logaddexp(normal_lccdf(0.0, 1.0, z), share)
     early = z < 0
     u = _safe(-z, early, 1.0)
-    low = pt.switch(early, _log_phi(z) + pt.log(_mills(u) - _mills(u + ratio)), _log1mexp(_safe(high, z >= 0, -1.0)))
+    low = pt.switch(
+        early, _log_phi(z) + pt.log(_mills_ratio(u) - _mills_ratio(u + ratio)), _log1mexp(_safe(high, z >= 0, -1.0))
+    )
     return low, high
 
 
@@ -291,7 +305,7 @@ def _triangular(x: Any, lower: Any, c: Any, upper: Any) -> Pair:
 
 def _gumbel(x: Any, mu: Any, beta: Any) -> Pair:
     z = (x - mu) / beta
-    far = z > 30.0  # there exp(-z) is below the last digit beside one
+    far = z > 30.0  # 1 + exp(-z) rounds to 1
     low = -pt.exp(-z)
     return low, pt.switch(far, -z, _log1mexp(-pt.exp(-_safe(z, pt.invert(far), 0.0))))
 
@@ -304,7 +318,7 @@ def _logistic(x: Any, mu: Any, s: Any) -> Pair:
 def _moyal(x: Any, mu: Any, sigma: Any) -> Pair:
     root = -0.5 * (x - mu) / sigma
     t = pt.exp(root)
-    far = root < -15.0  # erf(t / √2) is √(2/π) t to the last digit
+    far = root < -15.0  # erf(t / √2) equals √(2/π) t in double precision
     high = pt.switch(far, root + 0.5 * np.log(2.0 / np.pi), pt.log(pt.erf(_safe(t, pt.invert(far), 1.0) / ROOT_2)))
     return LOG_2 + normal_lccdf(0.0, 1.0, t), high
 
@@ -344,7 +358,7 @@ def _discrete_uniform(x: Any, lower: Any, upper: Any) -> Pair:
     return _within(lower, upper, x, (pt.log(k - lower + 1.0) - number, pt.log(safe) - number))
 
 
-#: By the name of PyMC's op.
+#: Tails by the name of PyMC's op.
 _TAILS: dict[str, Callable[..., Pair]] = {
     "UniformRV": _uniform,
     "NormalRV": _normal,
@@ -379,26 +393,27 @@ _TAILS: dict[str, Callable[..., Pair]] = {
 
 
 def _parameters(rv: Any) -> list[Any]:
-    """The parameters of a random variable's op, without its generator and size."""
+    """The parameters of a random variable, without its generator and size."""
     return list(rv.owner.op.dist_params(rv.owner))
 
 
-def _both(rv: Any, value: Any) -> Pair:
+def _log_tails(rv: Any, value: Any) -> Pair:
+    """(log P(X ≤ value), log P(X > value)) of an unnamed random variable."""
     tails = _TAILS.get(type(rv.owner.op).__name__)
     if tails is not None:
         return tails(pt.as_tensor_variable(value), *_parameters(rv))
     if isinstance(rv.owner.op, _BaseMixtureRV) and rv.owner.op.ndim_supp == 0:
-        return _mixture(rv, value)
+        return _mixture_tails(rv, value)
     low = pm.logcdf(rv, value, warn_rvs=False)
     return low, _log1mexp(low)
 
 
-def _mixture(rv: Any, value: Any) -> Pair:
+def _mixture_tails(rv: Any, value: Any) -> Pair:
     weights, *components = rv.owner.inputs[1:]
     if len(components) == 1:
-        each = _both(components[0], pt.shape_padright(pt.as_tensor_variable(value)))
+        each = _log_tails(components[0], pt.shape_padright(pt.as_tensor_variable(value)))
     else:
-        pairs = [_both(component, value) for component in components]
+        pairs = [_log_tails(component, value) for component in components]
         each = tuple(pt.stack([pair[k] for pair in pairs], axis=-1) for k in (0, 1))
     low, high = (pt.logsumexp(pt.log(weights) + part, axis=-1) for part in each)
     return low, high
@@ -406,59 +421,59 @@ def _mixture(rv: Any, value: Any) -> Pair:
 
 def log_cumulative(rv: Any, value: Any) -> Any:
     """log P(X ≤ value) of an unnamed random variable, broadcast."""
-    return _both(rv, value)[0]
+    return _log_tails(rv, value)[0]
 
 
 def log_survival(rv: Any, value: Any) -> Any:
     """log P(X > value) of an unnamed random variable, broadcast."""
-    return _both(rv, value)[1]
+    return _log_tails(rv, value)[1]
 
 
 def _log_between(rv: Any, lower: Any, upper: Any) -> Any:
     """log P(lower < X ≤ upper), from the tail in which the interval lies."""
-    (low, above), (below, high) = _both(rv, lower), _both(rv, upper)
-    # The difference of what is smaller keeps its digits.
+    (low, above), (below, high) = _log_tails(rv, lower), _log_tails(rv, upper)
+    # The difference of the two smaller probabilities loses no accuracy.
     left = below < above
     big, small = pt.switch(left, below, above), pt.switch(left, low, high)
     none = pt.isinf(small)
     return pt.switch(none, big, big + _log1mexp(pt.switch(none, -1.0, small - big)))
 
 
-# ------------------------------------------------------------------------------------- wrapped ones
+# ------------------------------------------------------------------------- censored and truncated
 
 
 class _Censored(CensoredRV):
-    """PyMC's, with a density by the tails above."""
+    """PyMC's op, with a density from the tails above."""
 
     inline_logprob = False
 
 
 class _Truncated(TruncatedRV):
-    """PyMC's, with a density by the tails above."""
+    """PyMC's op, with a density from the tails above."""
 
 
 def censored(rv: Any) -> Any:
-    """``pm.Censored.dist(...)`` with a density that holds in the tails."""
-    return _same(_Censored, rv)
+    """``pm.Censored.dist(...)`` with a density that is accurate in the tails."""
+    return _as_op(_Censored, rv)
 
 
 def truncated(rv: Any) -> Any:
-    """``pm.Truncated.dist(...)`` with a density that holds in the tails."""
+    """``pm.Truncated.dist(...)`` with a density that is accurate in the tails."""
     op = rv.owner.op
     if not isinstance(op, TruncatedRV):
-        return rv  # PyMC has a distribution of its own: TruncatedNormal
+        return rv  # PyMC built a special distribution, such as TruncatedNormal
     if _TAILS.get(type(op.base_rv_op).__name__) is None:
         return rv
-    return _same(_Truncated, rv, base_rv_op=op.base_rv_op, ndim_supp=0, max_n_steps=op.max_n_steps)
+    return _as_op(_Truncated, rv, base_rv_op=op.base_rv_op, ndim_supp=0, max_n_steps=op.max_n_steps)
 
 
-def _same(kind: type, rv: Any, **options: Any) -> Any:
-    """The random graph of a variable, as an op of another kind."""
+def _as_op(kind: type, rv: Any, **options: Any) -> Any:
+    """The graph of a random variable, as an op of class ``kind``."""
     inner = rv.owner.op.fgraph.unfreeze()
     return kind(inputs=list(inner.inputs), outputs=list(inner.outputs), **options)(*rv.owner.inputs)
 
 
-def _bounded(bound: Any, sign: float) -> bool:
+def _is_bounded(bound: Any, sign: float) -> bool:
     data = getattr(bound, "data", None)
     return not (data is not None and np.all(np.asarray(data) == sign * np.inf))
 
@@ -468,14 +483,14 @@ def _censored_logprob(op: Any, values: Any, rv: Any, lower: Any, upper: Any, **_
     (value,) = values
     out = _logprob_helper(rv, value)
     inside = out
-    # Bounds of rows that are not censored may be infinite, where tails have no gradient.
+    # The bounds of uncensored rows may be infinite, and tails have no gradient at infinity.
     at_upper, at_lower = pt.eq(value, upper), pt.eq(value, lower)
-    if _bounded(upper, 1):
+    if _is_bounded(upper, 1):
         high = log_survival(rv, _safe(upper, at_upper, value))
-        # The mass at the bound of a discrete variable counts as censored too.
+        # A discrete variable that equals the bound is censored, too.
         high = pt.logaddexp(high, inside) if rv.dtype.startswith("int") else high
         out = pt.switch(at_upper, high, pt.switch(pt.gt(value, upper), -np.inf, out))
-    if _bounded(lower, -1):
+    if _is_bounded(lower, -1):
         low = log_cumulative(rv, _safe(lower, at_lower, value))
         out = pt.switch(at_lower, low, pt.switch(pt.lt(value, lower), -np.inf, out))
     return out
@@ -487,7 +502,7 @@ def _truncated_logprob(op: Any, values: Any, *inputs: Any, **_: Any) -> Any:
     *given, lower, upper = inputs
     rv = op.base_rv_op.make_node(*given).default_output()
     first = lower - 1 if rv.dtype.startswith("int") else lower
-    is_lower, is_upper = _bounded(lower, -1), _bounded(upper, 1)
+    is_lower, is_upper = _is_bounded(lower, -1), _is_bounded(upper, 1)
     if is_lower and is_upper:
         mass = _log_between(rv, first, upper)
     else:
@@ -516,7 +531,7 @@ _default_transform.register(_Truncated)(truncated_default_transform)
 
 
 class _LogCategoricalRV(SymbolicRandomVariable):
-    """Categories by the logarithms of their probabilities."""
+    """Categorical variables, parametrised by log probabilities."""
 
     name = "log_categorical"
     extended_signature = "[rng],[size],(p)->[rng],()"
@@ -533,14 +548,14 @@ class _LogCategoricalRV(SymbolicRandomVariable):
 
 
 class LogCategorical(Discrete):
-    """``pm.Categorical`` whose density is finite where a probability underflows."""
+    """``pm.Categorical`` whose log density stays finite where a probability underflows."""
 
     rv_type = _LogCategoricalRV
     rv_op = _LogCategoricalRV.rv_op
 
     @classmethod
     def dist(cls, log_p: Any, **kwargs: Any) -> Any:
-        """Probabilities are the softmax of ``log_p``, categories last."""
+        """Unnamed variable whose probabilities are the softmax of ``log_p`` over the last axis."""
         return super().dist([pt.special.log_softmax(log_p, axis=-1)], **kwargs)
 
     def support_point(rv, size: Any, log_p: Any) -> Any:
@@ -558,17 +573,18 @@ class LogCategorical(Discrete):
 
 
 def softmax_input(p: Any) -> Any | None:
-    """What probabilities are the softmax of, categories last; None where they are not."""
+    """The argument of the softmax over the last axis that gave ``p``; None if ``p`` is no such softmax."""
     if p.owner is None or not isinstance(p.owner.op, Softmax):
         return None
     return p.owner.inputs[0] if p.owner.op.axis == (p.ndim - 1,) else None
 
 
 def ordered(word: str, eta: Any, cutpoints: Any, sigma: Any = 1.0) -> Any:
-    """Log probabilities of the categories of an ordered logistic or probit model, categories last.
+    """Log probabilities of the categories of an ordered logistic or probit model, over the last axis.
 
-    σ(b) - σ(a) = (1 - exp(a - b)) σ(-a) σ(b) underflows for no a < b, and a - b is that of the cutpoints; nor does
-    Φ(b) - Φ(a), taken from the tail in which both are.
+    Neither difference of distribution functions underflows. The logistic one is σ(b) - σ(a) = (1 - exp(a - b)) σ(-a)
+    σ(b), where a - b is a difference of cutpoints. The normal one, Φ(b) - Φ(a), is computed in the tail in which both
+    lie.
     """
     at = cutpoints - pt.shape_padright(eta)
     if word == "OrderedProbit":
@@ -577,7 +593,7 @@ def ordered(word: str, eta: Any, cutpoints: Any, sigma: Any = 1.0) -> Any:
     if word == "OrderedProbit":
         first, last = normal_lcdf(0.0, 1.0, at[..., :1]), normal_lccdf(0.0, 1.0, at[..., -1:])
         left = a + b < 0
-        u, v = pt.switch(left, -b, a), pt.switch(left, -a, b)  # u < v, from the upper tail
+        u, v = pt.switch(left, -b, a), pt.switch(left, -a, b)  # u < v, both moved to the upper tail
         big = normal_lccdf(0.0, 1.0, u)
         between = big + _log1mexp(normal_lccdf(0.0, 1.0, v) - big)
     else:

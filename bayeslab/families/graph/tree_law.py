@@ -1,4 +1,4 @@
-"""Markov trees: states that pass from parents to children."""
+"""Markov trees: the state of each cell depends on the state of its parent."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ __all__ = ["TreeLaw"]
 
 @dataclass(frozen=True, eq=False)
 class TreeLaw(PathLaw):
-    """Trees of cells.
+    """Law of the states of a forest of cells.
 
-    The flat logarithms are those of roots (states,) and of transitions from parent to child (states, states).
+    Its flat parameters are log probabilities: of the root's state, shape (states,), then of the transitions from parent
+    to child, shape (states, states).
 
     Attributes
     ----------
     parents : ndarray (n_cells,)
-        The cell of each one's parent, -1 for roots; in any order, without circles.
+        Index of each cell's parent, -1 for roots. Cells may come in any order; there are no cycles.
     """
 
     n_states: int
@@ -38,31 +39,32 @@ class TreeLaw(PathLaw):
         return len(self.parents)
 
     @cached_property
-    def _order(self) -> np.ndarray:
-        """Cells tree by tree, parents before children."""
+    def _parents_first(self) -> np.ndarray:
+        """Indices of the cells, tree by tree, parents before children."""
         return hidden_tree.parents_first(self.parents)
 
     @cached_property
-    def _place(self) -> np.ndarray:
+    def _position(self) -> np.ndarray:
+        """Position of each cell in that order."""
         out = np.empty(self.n_cells, np.int64)
-        out[self._order] = np.arange(self.n_cells)
+        out[self._parents_first] = np.arange(self.n_cells)
         return out
 
     @cached_property
     def _forest(self) -> Forest:
-        given = self.parents[self._order]
-        return Forest(np.where(given >= 0, self._place[given], -1))
+        given = self.parents[self._parents_first]
+        return Forest(np.where(given >= 0, self._position[given], -1))
 
     @property
     def sequence(self) -> np.ndarray:
-        return np.asarray(self._forest.trees[self._place])
+        return np.asarray(self._forest.trees[self._position])
 
     def evidence(self, logs: Any, log_emission: Any) -> Any:
         import pytensor.tensor as pt
 
         from bayeslab.evidence import log_evidence
 
-        flat = pt.concatenate([logs, log_emission[self._order].ravel()])
+        flat = pt.concatenate([logs, log_emission[self._parents_first].ravel()])
         sizes = np.array([self.n_states, self._forest.n_trees])
         return log_evidence(hidden_tree.KERNEL, flat, self._forest.parents, self._forest.trees, sizes)
 
@@ -78,8 +80,10 @@ class TreeLaw(PathLaw):
         return HiddenChain(logs[:k], logs[k:].reshape(k, k))
 
     def law(self, logs: np.ndarray, log_emission: np.ndarray) -> Law:
-        return Reordered(tree.TreeLaw(self._forest, self._chain(logs), log_emission[self._order]), self._place)
+        return Reordered(
+            tree.TreeLaw(self._forest, self._chain(logs), log_emission[self._parents_first]), self._position
+        )
 
     def simulate(self, logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         states = hidden_tree.simulate(self._forest, self._chain(logs), rng.random(self.n_cells))
-        return np.asarray(states[self._place])
+        return np.asarray(states[self._position])
