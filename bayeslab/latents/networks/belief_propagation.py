@@ -1,16 +1,16 @@
 """Belief propagation on factor graphs: sum-product, max-product, and loopy versions.
 
-Variables and factors exchange messages, which are functions of one variable. The message of a factor f to a variable is
-its table times the messages of its other variables, with these summed (or maximised) out; the message of a variable to
-a factor is the product of the messages of its other factors:
+Variables and factors exchange messages, which are functions of one variable. The message from a factor f to a variable
+is the factor's table times the messages from its other variables, with those variables summed (or maximised) out. The
+message from a variable to a factor is the product of the messages from its other factors:
 
     m_f→v(x_v) = sum_{x_f without x_v} f(x_f) prod_{u in f, u ≠ v} m_u→f(x_u)
     m_v→f(x_v) = l_v(x_v) prod_{g of v, g ≠ f} m_g→v(x_v)
 
-with l the evidence. Without loops every message is exact after one pass to the roots and one back, and the product of
-the messages at a variable is its marginal [1]_. Observed variables block messages, so that loops through evidence are
-harmless. With loops the same messages, iterated to convergence, are approximate: fixed points are the stationary points
-of the Bethe free energy [2]_.
+with l the likelihood of the evidence. Without loops every message is exact after one pass to the roots and one back,
+and the normalised product of the messages at a variable is its marginal [1]_. Observed variables block messages, so
+loops through them are harmless. With other loops, messages iterated to convergence are approximate: the fixed points
+are the stationary points of the Bethe free energy [2]_.
 
 References
 ----------
@@ -60,7 +60,7 @@ class Beliefs:
     Parameters
     ----------
     marginals : dict of str to ndarray
-        P(variable | evidence), states in order.
+        P(variable | evidence), in the order of the states.
     log_evidence : float
         Log of the product of all tables and likelihoods, summed over all states: log P(evidence) of
         a Bayes net, log Z of a factor graph.
@@ -77,11 +77,11 @@ class MaxBeliefs:
     Parameters
     ----------
     assignment : dict of str to str
-        A state for each variable, those observed included.
+        A state for each variable, including the observed ones.
     log_score : float
-        Log of the product of all tables and likelihoods there; log P(assignment, evidence) of a Bayes net.
+        Log of the product of all tables and likelihoods at the assignment; log P(assignment, evidence) of a Bayes net.
     max_marginals : dict of str to ndarray
-        For each state of a variable, the best log score with the variable in that state.
+        For each state of a variable, the largest log score of an assignment with that state.
     """
 
     assignment: dict[str, str]
@@ -96,7 +96,7 @@ class LoopyBeliefs:
     Parameters
     ----------
     marginals : dict of str to ndarray
-        Beliefs of the variables; with loops an approximation that tends to be overconfident.
+        Beliefs of the variables. With loops they are approximate and tend to be overconfident.
     factor_beliefs : tuple of ndarray
         Beliefs of the factors, in the order and with the axes of the model's tables.
     bethe_log_evidence : float
@@ -107,7 +107,7 @@ class LoopyBeliefs:
         Largest change of a message (largest entry 1) in the last sweep; for the residual schedule, the largest pending
         one.
     has_loops : bool
-        Whether the graph has a loop that no observed variable cuts; without one, converged beliefs are exact.
+        Whether the graph has a loop without an observed variable. If it has none, converged beliefs are exact.
     """
 
     marginals: dict[str, np.ndarray]
@@ -121,13 +121,13 @@ class LoopyBeliefs:
 
 @dataclass(frozen=True, eq=False)
 class LoopyAssignment:
-    """A good assignment by loopy max-product; with loops not always the best.
+    """An assignment by loopy max-product: with loops, not always the most probable one.
 
     Parameters
     ----------
     assignment : dict of str to str
     log_score : float
-        Log of the product of all tables and likelihoods there; -inf where the assignment is impossible.
+        Log of the product of all tables and likelihoods at the assignment; -inf if it is impossible.
     converged : bool
     n_sweeps : int
     largest_change : float
@@ -143,9 +143,9 @@ class LoopyAssignment:
 class FlatFactors(NamedTuple):
     """A factor graph as flat arrays, for compiled loops.
 
-    Edges are numbered factor by factor, in the order of the axes; the entries of what belongs to
-    number i of something lie from ``offset[i]`` to ``offset[i + 1]``. No table and no variable has more
-    entries than ``largest_table``.
+    Edges are numbered factor by factor, in the order of the tables' axes. In every flat array the entries of item i lie
+    between ``offset[i]`` and ``offset[i + 1]``. ``largest_table`` is the largest number of entries of a table or states
+    of a variable.
     """
 
     n_states: np.ndarray
@@ -163,7 +163,7 @@ class FlatFactors(NamedTuple):
 
 
 def sum_product(model: DiscreteNetwork | FactorGraph, given: Mapping[str, Any] | None = None) -> Beliefs:
-    """Marginals and the evidence, exactly, where the factor graph has no loop.
+    """Exact marginals and evidence of a factor graph without loops.
 
     Parameters
     ----------
@@ -174,13 +174,13 @@ def sum_product(model: DiscreteNetwork | FactorGraph, given: Mapping[str, Any] |
     Raises
     ------
     EngineRefusal
-        There is a loop that no observed variable cuts.
+        The graph has a loop without an observed variable.
     EvidenceError
         The evidence is unknown or has probability zero.
 
     Notes
     -----
-    Algorithm of [1]_ in the module's references, on the log scale.
+    The algorithm of [1]_ (see the references of the module), on the log scale.
     """
     messages = _exact(_factors(model), given, maximise=False)
     of_variables, _, log_z = _beliefs(messages, maximise=False)
@@ -188,10 +188,10 @@ def sum_product(model: DiscreteNetwork | FactorGraph, given: Mapping[str, Any] |
 
 
 def max_product(model: DiscreteNetwork | FactorGraph, given: Mapping[str, Any] | None = None) -> MaxBeliefs:
-    """The most probable assignment given evidence, exactly, where the factor graph has no loop.
+    """The most probable assignment given the evidence, for a factor graph without loops.
 
-    On a chain this is the Viterbi algorithm. Of several best assignments, one is given. Parameters
-    and errors are those of `sum_product`.
+    On a chain this is the Viterbi algorithm. Of several most probable assignments, one is returned. Parameters and
+    errors are those of `sum_product`.
     """
     messages = _exact(_factors(model), given, maximise=True)
     of_variables, _, _ = _beliefs(messages, maximise=True)
@@ -209,7 +209,7 @@ def loopy(
     max_sweeps: int = 1000,
     schedule: Schedule = "sequential",
 ) -> LoopyBeliefs:
-    """Approximate marginals of any factor graph; exact where there is no loop.
+    """Marginals of any factor graph: approximate with loops, exact without.
 
     Parameters
     ----------
@@ -217,25 +217,25 @@ def loopy(
     given : mapping, optional
         Variable to state, or to likelihoods of its states.
     damping : float, optional
-        Weight of the old message, on the log scale, in [0, 1). Default: 0.5 with loops, which settles
-        most oscillations, and 0 without.
+        Weight of the old message, on the log scale, in [0, 1). Default: 0.5 with loops, which damps most
+        oscillations, and 0 without.
     tolerance : float
-        Messages have converged when none changes by more.
+        Messages have converged when none changes by more than this.
     max_sweeps : int
-        A sweep updates every variable towards the roots and back (sequential), or as many variables
-        as there are (residual).
+        Maximum number of sweeps. A sequential sweep updates every variable towards the roots and back; a residual sweep
+        is as many updates as there are variables.
     schedule : {"sequential", "residual"}
-        Sweeps in breadth-first order, or first where most has changed [3]_, [4]_.
+        Order of updates: breadth first, or the variable whose messages changed most [3]_, [4]_.
 
     Raises
     ------
     EvidenceError
-        The messages prove that the evidence is impossible. With loops this may go undetected.
+        The messages prove that the evidence has probability zero. With loops this may go undetected.
     OptionError
 
     Notes
     -----
-    Check ``converged``: beliefs that did not converge mean little.
+    Check ``converged``: do not use beliefs that did not converge.
     """
     factors = _factors(model)
     messages, n_sweeps, change, no_loop = _iterate(
@@ -257,10 +257,10 @@ def loopy_max_product(
     max_sweeps: int = 1000,
     schedule: Schedule = "sequential",
 ) -> LoopyAssignment:
-    """An assignment of high probability on any factor graph; the best one where there is no loop.
+    """An assignment of high probability on any factor graph: the most probable one if there is no loop.
 
-    The assignment is read off variable by variable, each given those before. Parameters and errors
-    are those of `loopy`.
+    States are chosen one variable after another, each given those chosen before. Parameters and errors are those of
+    `loopy`.
     """
     factors = _factors(model)
     messages, n_sweeps, change, _ = _iterate(factors, given, damping, tolerance, max_sweeps, schedule, maximise=True)
@@ -340,7 +340,7 @@ def _start(factors: FactorGraph, given: Mapping[str, Any] | None) -> tuple[_Mess
 
 
 def _entries_of_edges(flat: FlatFactors) -> np.ndarray:
-    """For each entry of the messages, the entry of its variable."""
+    """For each entry of the messages, the index of its variable's state."""
     lengths = np.diff(flat.message_offset)
     within = np.arange(flat.message_offset[-1]) - np.repeat(flat.message_offset[:-1], lengths)
     return np.repeat(flat.variable_offset[flat.edge_variable], lengths) + within
@@ -353,7 +353,7 @@ def _exact(factors: FactorGraph, given: Mapping[str, Any] | None, *, maximise: b
     if not no_loop:
         raise EngineRefusal(
             f"the factor graph has a loop: {_loop(factors, read_evidence(factors.states, given))}; sum-product and"
-            " max-product are exact only without loops. The junction tree is exact with them, `loopy` approximates.",
+            " max-product need a graph without loops. Use the junction tree, which is exact, or `loopy`, an approximation.",
             code="loops",
         )
     flat, order, local, up, down = messages[1:]
@@ -396,7 +396,7 @@ def _iterate(
 def _possible(possible: bool) -> None:
     if not possible:
         raise EvidenceError(
-            "the evidence has probability zero: no state of all variables agrees with it and the tables",
+            "the evidence has probability zero: no joint state of the variables agrees with it and the tables",
             code="probability-zero",
         )
 

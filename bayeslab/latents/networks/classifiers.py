@@ -1,10 +1,10 @@
 """Bayes nets as classifiers: their structures, and class probabilities of rows.
 
-Naive Bayes makes all attributes children of the class and independent given it. The tree-augmented
-network (TAN) gives each attribute one more parent, another attribute, such that the tree of
-attributes has the largest conditional mutual information given the class: the most likely of all
-such trees. Any net classifies: where the class's Markov blanket is observed, the probabilities are a
-product of the tables that contain the class, normalised; otherwise the missing cells are summed out.
+In naive Bayes all attributes are children of the class and conditionally independent given it. In a tree-augmented
+network (TAN) each attribute but one has another attribute as second parent. Of all such trees of attributes, TAN has
+the largest likelihood: the tree maximises the sum of conditional mutual informations given the class. Any net
+classifies. Where the class's Markov blanket is observed, the class probabilities are the normalised product of the
+tables that contain the class; otherwise the missing cells are summed out.
 
 References
 ----------
@@ -35,7 +35,7 @@ type Parents = dict[str, tuple[str, ...]]
 
 
 def naive_bayes(variables: Iterable[str], target: str) -> Parents:
-    """The class is the only parent of every attribute.
+    """The structure of naive Bayes: the class is the only parent of every attribute.
 
     Parameters
     ----------
@@ -48,25 +48,26 @@ def naive_bayes(variables: Iterable[str], target: str) -> Parents:
 
 
 def tan(codes: Codes, states: States, target: str, weights: Array | None = None, root: str | None = None) -> Parents:
-    """The most likely tree-augmented naive Bayes net [1]_.
+    """The structure of the most likely tree-augmented naive Bayes net [1]_.
 
     Parameters
     ----------
     codes : ndarray of int, shape (n_rows, n_variables)
-        Codes in the order of ``states``. For each pair of attributes, rows without one of them or the class are left
-        out.
+        State indices, columns in the order of ``states``. Rows in which an attribute of a pair or the class is missing
+        do not count for that pair.
     states : mapping of str to tuple of str
     target : str
         The class.
     weights : ndarray, optional
         Weight of each row; 1 if left out.
     root : str, optional
-        The attribute whose only parent is the class; the first if left out. It does not change the distribution.
+        The attribute whose only parent is the class; the first if left out. The choice does not change the
+        distribution.
 
     Returns
     -------
     dict of str to tuple of str
-        Parents; the class first. Among equal trees, the one whose edges come first in the order of ``states``.
+        Parents of each variable, the class first. Of equally likely trees, the first in the order of ``states``.
     """
     attributes = [v for v in _checked(states, target) if v != target]
     root = root or (attributes[0] if attributes else target)
@@ -122,7 +123,7 @@ def _information(counts: Array) -> float:
 
 
 def classify(network: DiscreteNetwork, target: str, codes: Codes) -> Array:
-    """P(class | the rest of the row), for every row.
+    """P(class | other cells of the row), for every row.
 
     Parameters
     ----------
@@ -130,7 +131,7 @@ def classify(network: DiscreteNetwork, target: str, codes: Codes) -> Array:
     target : str
         The class. Its column in ``codes`` is ignored.
     codes : ndarray of int, shape (n_rows, n_variables)
-        In the order of ``network.states``; -1 where missing.
+        State indices, columns in the order of ``network.states``; -1 where missing.
 
     Returns
     -------
@@ -154,7 +155,7 @@ def classify(network: DiscreteNetwork, target: str, codes: Codes) -> Array:
         family, table = families.families[f], network.tables[names[f]]
         at = family.index(t)
         lacking = (rows[:, [v for v in family if v != t]] < 0).any(axis=1)
-        # A missing child that has no children sums to one, as long as its other parents do not matter then either.
+        # A missing child without children sums to one, whatever its other parents are.
         barren = (rows[:, f] < 0) if f in childless and f != t else np.zeros(len(rows), dtype=bool)
         with np.errstate(divide="ignore"):
             logs = np.log(np.moveaxis(table, at, -1))
@@ -167,8 +168,8 @@ def classify(network: DiscreteNetwork, target: str, codes: Codes) -> Array:
     impossible = np.flatnonzero(~np.isfinite(top[:, 0]))
     if impossible.size:
         raise EvidenceError(
-            f"row {int(impossible[0])} has probability zero for every state of '{target}'; smooth tables, such as by"
-            " counting from 1",
+            f"row {int(impossible[0])} has probability zero for every state of '{target}'; smooth the tables, such as"
+            " by adding 1 to each count",
             code="probability-zero",
         )
     odds = np.exp(scores - top)

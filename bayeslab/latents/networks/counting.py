@@ -1,8 +1,8 @@
-"""Counts of the families of a net: how often each combination of states occurs in the rows.
+"""Family counts of a net: how often each combination of states of a variable and its parents occurs.
 
-Counts are sufficient statistics of complete data for the tables of a discrete net: the likelihood is the product over
-families of ``theta_xjk ** n_xjk``. Rows with a missing cell in a family are skipped for it; expectation maximisation
-uses their information.
+For complete data the counts are sufficient statistics for the tables of a discrete net: the likelihood is the product
+over families of ``theta_xjk ** n_xjk``. A family skips rows in which one of its cells is missing; expectation
+maximisation uses these rows, too.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Families:
 
     @classmethod
     def of(cls, states: Mapping[str, tuple[str, ...]], parents: Mapping[str, tuple[str, ...]]) -> Families:
-        """One family a variable, in the order of ``states``."""
+        """One family for each variable, in the order of ``states``."""
         number = {v: i for i, v in enumerate(states)}
         families = tuple((*(number[p] for p in parents.get(v, ())), number[v]) for v in states)
         return cls(np.array([len(s) for s in states.values()], dtype=np.int64), families)
@@ -61,7 +61,7 @@ class Families:
         return [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
 
     def arrays(self) -> tuple[NDArray[np.int64], ...]:
-        """``starts``, ``members``, ``strides``: variables of each family and their strides; ``offsets`` of tables."""
+        """``starts``, ``members``, ``strides``: the variables of each family, their strides; ``offsets`` of tables."""
         return self._arrays
 
     @cached_property
@@ -73,7 +73,7 @@ class Families:
         return starts, members, strides, np.cumsum([0, *self.sizes], dtype=np.int64)
 
     def dense(self) -> NDArray[np.int64]:
-        """Stride of each variable in the table of each family, shape (n_families, n_variables); 0 if not in it."""
+        """Stride of each variable in the table of each family, shape (n_families, n_variables); 0 if absent."""
         out = np.zeros((len(self.families), len(self.cards)), dtype=np.int64)
         starts, members, strides, _ = self.arrays()
         for f in range(len(out)):
@@ -81,7 +81,7 @@ class Families:
         return out
 
     def split(self, flat: Array) -> list[Array]:
-        """Views of one flat array as one table a family."""
+        """Views of a flat array: one table for each family."""
         ends = np.cumsum([0, *self.sizes])
         return [flat[ends[f] : ends[f + 1]].reshape(shape) for f, shape in enumerate(self.shapes)]
 
@@ -97,20 +97,20 @@ def family_counts(
     Parameters
     ----------
     codes : ndarray of int, shape (n_rows, n_variables)
-        Numbers of the states; -1 where a cell is missing. Small integers stored by column (``order="F"``) are
-        read where they lie; anything else is copied first.
+        State indices; -1 where a cell is missing. Small integers stored by column (``order="F"``) are not copied; other
+        arrays are.
     cards : sequence of int
         Number of states of each variable.
     families : sequence of sequence of int
-        The variables of each family; the axes of its table in that order.
+        The variables of each family, in the order of its table's axes.
     weights : ndarray, optional
         Weight of each row; 1 if left out.
 
     Returns
     -------
     list of ndarray
-        One table a family. Rows with a missing cell in a family are left out of it
-        (:func:`skipped_weight` says how many).
+        One table for each family, without the rows in which one of its cells is missing (their weight is
+        :func:`skipped_weight`).
     """
     return _counted(codes, cards, families, weights)[0]
 
@@ -121,7 +121,7 @@ def skipped_weight(
     families: Sequence[Sequence[int]],
     weights: Array | None = None,
 ) -> Array:
-    """The weight of the rows that each family could not use because one of its cells is missing."""
+    """For each family, the weight of the rows in which one of its cells is missing."""
     return _counted(codes, cards, families, weights)[1]
 
 
@@ -136,27 +136,29 @@ def _counted(
     flat = np.zeros(offsets[-1])
     if offsets[-1] >= np.iinfo(np.int32).max:
         raise DataError(
-            f"the tables have {offsets[-1]:,} entries together; counting handles up to 2 ** 31 - 1", code="too-costly"
+            f"the tables have {offsets[-1]:,} entries together; counting allows at most 2 ** 31 - 1", code="too-costly"
         )
     skipped = count_families(columns, starts, members, strides, offsets, checked_weights(weights, len(codes)), flat)
     return index.split(flat), skipped
 
 
 def check_codes(codes: Codes, cards: NDArray[np.int64]) -> Codes:
-    """Codes as an array, checked against the numbers of states.
+    """The codes as an array, checked against the number of states of each variable.
 
     Raises
     ------
     DataError
-        The codes have another shape, are not integers, or exceed the numbers of states.
+        The codes have the wrong shape, are not integers, or are out of range.
     """
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(cards):
         raise DataError(
-            f"codes of shape {codes.shape} for {len(cards)} variables; give one row a case", code="wrong-shape"
+            f"codes of shape {codes.shape} for {len(cards)} variables; give a row for each case and a column for each"
+            " variable",
+            code="wrong-shape",
         )
     if not np.issubdtype(codes.dtype, np.integer):
-        raise DataError(f"codes are integers, -1 for a missing cell; given {codes.dtype}", code="wrong-type")
+        raise DataError(f"codes must be integers, -1 for a missing cell; given {codes.dtype}", code="wrong-type")
     if codes.size:
         columns = codes.T if codes.flags.f_contiguous else codes
         axis = 1 if codes.flags.f_contiguous else 0
@@ -165,15 +167,15 @@ def check_codes(codes: Codes, cards: NDArray[np.int64]) -> Codes:
         if wrong.size:
             v = int(wrong[0])
             raise DataError(
-                f"column {v} has codes from {low[v]} to {high[v]}; its variable has the states 0 to {cards[v] - 1}"
-                " (-1: missing)",
+                f"column {v} has codes from {low[v]} to {high[v]}; allowed are 0 to {cards[v] - 1}, and -1 for a missing"
+                " cell",
                 code="out-of-range",
             )
     return codes
 
 
 def packed(codes: Codes, cards: NDArray[np.int64]) -> Codes:
-    """Codes by column in the smallest integers that hold them, checked against the numbers of states."""
+    """The codes by column, as the smallest integers that hold them, checked against the number of states."""
     codes = check_codes(codes, cards)
     kind = np.int8 if max(cards, default=0) <= 127 else np.int16 if max(cards) <= 32767 else np.int32
     if codes.flags.f_contiguous:
@@ -186,7 +188,7 @@ def packed(codes: Codes, cards: NDArray[np.int64]) -> Codes:
 
 
 def checked_weights(weights: Array | None, n_rows: int) -> Array:
-    """Weights of rows for compiled loops: none is an empty array."""
+    """Weights of rows for compiled loops; None becomes an empty array."""
     if weights is None:
         return np.empty(0)
     weights = np.ascontiguousarray(weights, dtype=np.float64)
@@ -196,7 +198,7 @@ def checked_weights(weights: Array | None, n_rows: int) -> Array:
 
 
 def distinct_rows(codes: Codes, weights: Array | None = None) -> tuple[Codes, Array]:
-    """The different rows, in order of first appearance, and how often (with what weight) each occurs.
+    """The distinct rows, in order of first appearance, and the total weight of each.
 
     Parameters
     ----------
@@ -214,7 +216,7 @@ def distinct_rows(codes: Codes, weights: Array | None = None) -> tuple[Codes, Ar
 
 
 def distinct_words(words: NDArray[np.str_]) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
-    """The different words of a column of text, in order of first appearance, and which of them each cell is.
+    """The distinct words of a text column, in order of first appearance, and the index of each cell's word.
 
     As :func:`numpy.unique` with ``return_inverse``, by hashing instead of sorting.
     """

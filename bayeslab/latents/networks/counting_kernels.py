@@ -20,13 +20,13 @@ __all__ = [
     "pack",
 ]
 
-_BLOCK = 2048  # rows at a time: their positions stay in the first-level cache
-_SPREAD = 4096  # tables up to this size are counted in four copies, so that equal neighbours do not wait for each other
+_BLOCK = 2048  # rows counted at a time: their table positions stay in the first-level cache
+_SPREAD = 4096  # tables up to this size are counted in four copies, so that equal neighbouring rows run in parallel
 
 
 @numba.njit(cache=True, nogil=True)
 def pack(codes, out):  # type: ignore[no-untyped-def]
-    """Rows to columns; in blocks, because either side alone would miss the cache at every step."""
+    """Copy rows to columns, block by block, so that both stay in the cache."""
     n_rows, n_variables = codes.shape
     for low in range(0, n_rows, 256):
         high = min(n_rows, low + 256)
@@ -45,10 +45,10 @@ def _smallest(column):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def count_families(columns, starts, members, strides, offsets, weights, counts):  # type: ignore[no-untyped-def]
-    """Add the rows to ``counts``; returns how much weight each family skipped because a cell was missing.
+    """Add the rows to ``counts``; return the weight that each family skips because a cell is missing.
 
-    Family f has the variables ``members[starts[f]:starts[f + 1]]`` with ``strides`` alike. Every count is summed in
-    the order of the rows. Empty ``weights`` are ones.
+    Family f has the variables ``members[starts[f]:starts[f + 1]]``, with the same slice of ``strides``. Every count is
+    summed in the order of the rows. Empty ``weights`` mean a weight of 1.
     """
     n_variables, n_rows = columns.shape
     weighted = weights.size > 0
@@ -103,9 +103,10 @@ def count_families(columns, starts, members, strides, offsets, weights, counts):
 
 @numba.njit(cache=True, nogil=True)
 def first_of_each(values, starts):  # type: ignore[no-untyped-def]
-    """For each sequence ``values[starts[i]:starts[i + 1]]`` the number of its kind, in order of first appearance.
+    """Label equal sequences ``values[starts[i]:starts[i + 1]]`` alike, in order of first appearance.
 
-    Returns the kinds, and the first sequence of each kind. Open addressing; equal hashes are compared in full.
+    Returns the label of each sequence and the first sequence of each label. The hash table uses open addressing;
+    sequences with equal hashes are compared in full.
     """
     n = starts.size - 1
     size = 16
@@ -152,9 +153,9 @@ def _root(parent, v):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _elimination_order(values, head, cards, dense, budget):  # type: ignore[no-untyped-def]
-    """Put the variables of a group into the order in which they are summed out: the smallest product of tables first.
+    """Sort the variables of a group into a greedy elimination order: the smallest product of tables first.
 
-    Returns the sum of the sizes of the products, or -1 where it passes ``budget`` or there are more than 64 variables.
+    Returns the total size of the products, or -1 if it exceeds ``budget`` or there are more than 64 variables.
     """
     k, q = values[head], values[head + 1]
     if k > 64:
@@ -198,18 +199,18 @@ def _elimination_order(values, head, cards, dense, budget):  # type: ignore[no-u
 
 @numba.njit(cache=True, nogil=True)
 def components_of_rows(codes, cards, starts, members, strides, dense, completions, budget):  # type: ignore[no-untyped-def]
-    """The missing cells of every row in groups that the observed cells separate.
+    """The missing cells of every row, in groups that are independent given the observed cells.
 
-    Two missing cells belong together when they share a family. A group is a sequence of integers that says all that
-    its expected counts depend on: the number of its variables and of its families, the variables, the families, and
-    for each family the place of its observed cells in the table. Groups of more than ``completions`` have their
-    variables in an order to sum them out in; rows with a group for which that costs more than ``budget`` are marked in
-    ``wide`` and have no groups.
+    Two missing cells belong to one group when they share a family. A group is stored as a sequence of integers, which
+    determines its expected counts: the number of its variables, the number of its families, the variables, the
+    families, and for each family the table offset of its observed cells. The variables of a group with more than
+    ``completions`` completions are in elimination order. A row with a group whose elimination costs more than
+    ``budget`` is marked in ``wide`` and has no groups.
 
     Returns
     -------
     values, ends
-        The sequences one after the other, and where each ends.
+        The sequences, concatenated, and the end of each.
     rows : ndarray
         The row of each sequence.
     wide : ndarray of bool
@@ -241,7 +242,7 @@ def components_of_rows(codes, cards, starts, members, strides, dense, completion
             if first >= 0:
                 touched[n_touched], group_of[n_touched] = f, first
                 n_touched += 1
-        # Variables and families of each group as linked lists, so that the work is proportional to what is missing.
+        # Variables and families of each group are linked lists: the work is proportional to the number of missing cells.
         n_roots = 0
         for v in range(n_variables - 1, -1, -1):
             if row[v] < 0:
@@ -301,11 +302,11 @@ def components_of_rows(codes, cards, starts, members, strides, dense, completion
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def expected_components(values, begins, weights, cards, dense, offsets, completions, flat, counts, logs):  # type: ignore[no-untyped-def]
-    """Sum the missing cells of every group out.
+    """Sum out the missing cells of every group.
 
-    Adds expected counts of the families of each group, times its weight, to ``counts``, and puts the log probability
-    of the group's families, the missing cells summed out, into ``logs``. ``dense[f, v]`` is the stride of variable v in
-    the table of family f, 0 if it is not there. ``completions`` has one element.
+    Adds the expected counts of the families of each group, times its weight, to ``counts``, and writes the log
+    probability of the group's families, with the missing cells summed out, to ``logs``. ``dense[f, v]`` is the stride
+    of variable v in the table of family f, 0 if it is not there. ``completions`` has one element.
     """
     large = np.empty(begins.size, np.bool_)
     for g in range(begins.size):
@@ -321,10 +322,10 @@ def expected_components(values, begins, weights, cards, dense, offsets, completi
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _by_completion(values, begins, weights, cards, dense, offsets, skip, flat, counts, logs):  # type: ignore[no-untyped-def]
-    """Go through the completions of each group.
+    """Enumerate the completions of each group.
 
-    They are counted like the mileage of a car; a family is looked up again only when a digit of its own or an earlier
-    one changes.
+    The completions are counted like an odometer. A family is looked up again only when one of its digits, or an earlier
+    digit, has changed.
     """
     n_variables, n_families = cards.size, offsets.size - 1
     digit, card = np.empty(n_variables, np.int64), np.empty(n_variables, np.int64)
@@ -366,7 +367,7 @@ def _by_completion(values, begins, weights, cards, dense, offsets, skip, flat, c
         for sweep in range(2):
             if sweep == 1 and not total > 0.0:
                 break
-            # The second time through, products are posterior weights and go to the counts.
+            # In the second pass the products are posterior weights and are added to the counts.
             product[0] = 1.0 if sweep == 0 else weights[g] / total
             changed = 0
             for j in range(k):
@@ -382,7 +383,7 @@ def _by_completion(values, begins, weights, cards, dense, offsets, skip, flat, c
                 if sweep == 1:
                     for i in range(level_start[k - 1], level_start[k]):
                         counts[family_place[i]] += product[k]
-                # The next completion: carry where a digit is full, handing its mass to the digit before.
+                # Next completion: a full digit is carried, and its mass is added to the digit before.
                 j = k - 1
                 while True:
                     digit[j] += 1
@@ -411,12 +412,12 @@ def _by_completion(values, begins, weights, cards, dense, offsets, skip, flat, c
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _by_elimination(values, begin, weight, cards, dense, offsets, flat, counts):  # type: ignore[no-untyped-def]
-    """Sum the variables of one group out one after the other, in their order; then back for the expected counts.
+    """Sum out the variables of one group in their order; a backward pass gives the expected counts.
 
-    Summing a variable out multiplies the tables that hold it (families and earlier results) and leaves a table over the
-    other variables. Each result is divided by its largest entry, whose logarithm is kept. On the way back, ``slopes``
-    hold the derivative of the log probability with respect to each entry of a result; times the value of what was
-    multiplied it is a posterior probability.
+    To sum out a variable, the tables that contain it (families and earlier results) are multiplied; the result is a
+    table over the other variables. Each result is divided by its largest entry, whose logarithm is kept. In the
+    backward pass, ``slopes`` are the derivatives of the log probability with respect to the entries of a result. A
+    slope times the product of the inputs is a posterior probability.
     """
     one = np.uint64(1)
     k, q = values[begin], values[begin + 1]
@@ -469,7 +470,7 @@ def _by_elimination(values, begin, weight, cards, dense, offsets, flat, counts):
         for i in range(m):
             digit[i] = 0
         if turn == k:
-            slopes[out] = 1.0  # of the log of the last result, which is 1
+            slopes[out] = 1.0  # derivative of the log of the last result, which is 1
         while True:
             p = 1.0
             for i in range(n_mine):
@@ -519,10 +520,10 @@ def _by_elimination(values, begin, weight, cards, dense, offsets, flat, counts):
 def gibbs_sweeps(  # type: ignore[no-untyped-def]
     state, cells, touching_starts, touching, cards, starts, members, strides, dense, offsets, flat, uniforms
 ):
-    """Draw each missing cell in turn given all others of its row; one sweep for each row of ``uniforms``.
+    """Draw each missing cell given all other cells of its row; one sweep for each row of ``uniforms``.
 
-    ``cells`` are (row, variable); ``touching`` lists the families of each variable. A cell all of whose states have
-    probability zero stays as it is; returns how often that happened.
+    ``cells`` are (row, variable); ``touching`` lists the families of each variable. A cell whose states all have
+    probability zero is not changed; returns the number of these cases.
     """
     longest = 1
     for c in cards:
@@ -556,10 +557,10 @@ def gibbs_sweeps(  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def evidence_of_tables(flat, observed, values, begins, weights, cards, dense, offsets, completions):  # type: ignore[no-untyped-def]
-    """Log probability of all rows and its gradient in the entries of the tables: expected counts over entries.
+    """Log probability of all rows and its gradient in the entries of the tables: expected counts divided by entries.
 
-    ``observed`` are the counts of families without a missing cell, the rest describes the groups of missing cells
-    (:func:`components_of_rows`). An entry that is zero has the gradient zero.
+    ``observed`` are the counts of families without a missing cell; the other arrays describe the groups of missing
+    cells (:func:`components_of_rows`). The gradient of a zero entry is set to zero.
     """
     counts, logs = observed.copy(), np.empty(begins.size)
     expected_components(values, begins, weights, cards, dense, offsets, completions, flat, counts, logs)
@@ -576,7 +577,7 @@ def evidence_of_tables(flat, observed, values, begins, weights, cards, dense, of
 
 @numba.njit(cache=True, nogil=True)
 def add_observed_families(rows, starts, members, strides, offsets, logs, out):  # type: ignore[no-untyped-def]
-    """Add to each row the entries of the families of which no cell is missing."""
+    """Add to each row the entries of the families without a missing cell."""
     for r in range(rows.shape[0]):
         row = rows[r]
         for f in range(starts.size - 1):

@@ -1,7 +1,7 @@
 """Elimination orders for summing discrete variables out of a product of tables, with their cost.
 
-The variable with the smallest resulting table is eliminated first (min-weight [1]_), ties in the given order. The order
-is found once, from the structure alone; numba kernels compute the sums.
+The variable with the smallest resulting table is eliminated first (min-weight [1]_); ties keep the given order. The
+order depends on the structure only and is computed once; numba kernels compute the sums.
 
 References
 ----------
@@ -21,15 +21,15 @@ from bayeslab.errors import ModelError
 
 __all__ = ["MOST_ENTRIES", "MOST_WORK", "Elimination", "Factor", "planned"]
 
-#: Limits of the size of one table, and of the additions in one evaluation.
+#: Maximum size of one table, and maximum number of additions in one evaluation.
 MOST_ENTRIES, MOST_WORK = 4_000_000, 400_000_000
-# The weight of a variable with more neighbours than this is not updated: it is eliminated late in any case.
+# The weight of a variable with more neighbours is not updated, because such a variable is eliminated late anyway.
 _HUB = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Factor:
-    """A table over some variables, in a flat vector.
+    """A table over some variables, stored in a flat vector.
 
     Attributes
     ----------
@@ -48,16 +48,16 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class Elimination:
-    """A plan, as the arrays that the kernels take.
+    """An elimination plan, as arrays for the kernels.
 
     Attributes
     ----------
     arrays : tuple of ndarray
         See ``_elimination_kernels``.
     roots : ndarray of int (parts,)
-        The steps whose sums add up to the total, one for each connected part.
+        The steps whose sums add up to the total: one for each connected component.
     part : ndarray of int (variables,)
-        The part of each variable, a number into ``roots``.
+        The component of each variable, an index into ``roots``.
     """
 
     arrays: tuple[np.ndarray, ...]
@@ -66,21 +66,21 @@ class Elimination:
 
 
 def planned(sizes: Sequence[int], factors: Sequence[Factor], length: int) -> Elimination:
-    """Find an order and write the plan.
+    """An elimination order and its plan.
 
     Parameters
     ----------
     sizes
         Number of values of each variable.
     factors
-        Factors; every variable is in at least one.
+        The factors; every variable is in at least one of them.
     length
         Length of the flat vector.
 
     Raises
     ------
     ModelError
-        A table or the work would be too large; the message has the size.
+        A table or the number of additions would be too large; the message has the size.
     """
     bound: list[list[Factor]] = [[] for _ in sizes]
     near: list[set[int]] = [set() for _ in sizes]
@@ -111,7 +111,7 @@ def planned(sizes: Sequence[int], factors: Sequence[Factor], length: int) -> Eli
             continue
         joined = [factor for factor in bound[cell] if id(factor) not in used]
         work += math.exp(min(now, 700.0)) * len(joined)
-        _bearable(now, len(near[cell]), work)
+        _check_cost(now, len(near[cell]), work)
         others = tuple(sorted(near[cell] - {cell}))
         inputs += joined
         laid += [(*others, cell)] * len(joined)
@@ -153,7 +153,7 @@ def planned(sizes: Sequence[int], factors: Sequence[Factor], length: int) -> Eli
 
 
 def _components(number: int, factors: Sequence[Factor]) -> np.ndarray:
-    """Connected components of variables through common tables."""
+    """Connected components of the variables, joined by common tables."""
     above = list(range(number))
 
     def top(cell: int) -> int:
@@ -169,7 +169,7 @@ def _components(number: int, factors: Sequence[Factor]) -> np.ndarray:
     return np.unique([top(cell) for cell in range(number)], return_inverse=True)[1].reshape(number)
 
 
-def _bearable(log_size: float, meeting: int, work: float) -> None:
+def _check_cost(log_size: float, meeting: int, work: float) -> None:
     if log_size > math.log(MOST_ENTRIES):
         raise ModelError(
             f"summing out takes a table of {_count(log_size)} numbers, because {meeting} discrete values meet;"

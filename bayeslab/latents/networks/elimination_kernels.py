@@ -1,8 +1,8 @@
-"""Variable elimination for discrete variables, in logarithms.
+"""Variable elimination for discrete variables, on the log scale.
 
 All tables are in one flat vector; the plan has the offsets and strides of each step's factors. A step multiplies the
-factors of one variable and sums it out; the result is a table over its neighbours, appended to the vector, or, without
-neighbours, one number of the total. The gradient runs through the steps in reverse.
+factors of one variable and sums it out. The result is a table over the variable's neighbours, which is appended to the
+vector; without neighbours it is a number, a term of the total. The gradient runs through the steps in reverse.
 
 A plan is eight arrays of integers:
 
@@ -38,7 +38,7 @@ def _sum_of(work, first, last, places, shift, offsets):  # type: ignore[no-untyp
 
 @njit(cache=True)
 def _forward(work, first, last, sizes, strides, offsets, out):  # type: ignore[no-untyped-def]
-    """One step: writes its table behind ``out``, or returns its sum where that is -1."""
+    """One step: write its table from ``out`` on, or, if ``out`` is -1, return its sum."""
     r = sizes.size - 1
     k = sizes[r]
     n = last - first
@@ -85,7 +85,7 @@ def _forward(work, first, last, sizes, strides, offsets, out):  # type: ignore[n
 
 @njit(cache=True)
 def _backward(work, slopes, log_sum, first, last, sizes, strides, offsets, out):  # type: ignore[no-untyped-def]
-    """The slope of a step's table taken back to its inputs."""
+    """Add the derivatives of a step's table to those of its inputs."""
     r = sizes.size - 1
     k = sizes[r]
     n = last - first
@@ -119,7 +119,7 @@ def _backward(work, slopes, log_sum, first, last, sizes, strides, offsets, out):
 
 @njit(cache=True)
 def _filled(tables, step_inputs, step_vars, var_sizes, out, offsets, strides):  # type: ignore[no-untyped-def]
-    """The tables with those of all steps behind them, and the sums of the steps that have no neighbours."""
+    """The tables followed by those of all steps, and the sums of the steps without neighbours."""
     steps = out.size
     most = tables.size
     for s in range(steps):
@@ -154,7 +154,7 @@ def log_sum(tables, step_inputs, step_vars, var_sizes, var_cells, out, offsets, 
 
 @njit(cache=True)
 def parts(tables, step_inputs, step_vars, var_sizes, var_cells, out, offsets, strides, constants):  # type: ignore[no-untyped-def]
-    """The sums of the steps, of which those without neighbours and the constants add up to ``log_sum``; many draws."""
+    """The sums of the steps, for many draws; sums of steps without neighbours, and constants, add up to ``log_sum``."""
     sums = np.empty((tables.shape[0], out.size))
     for d in range(tables.shape[0]):
         sums[d] = _filled(tables[d], step_inputs, step_vars, var_sizes, out, offsets, strides)[1]
@@ -163,9 +163,10 @@ def parts(tables, step_inputs, step_vars, var_sizes, var_cells, out, offsets, st
 
 @njit(cache=True)
 def draw(tables, uniform, step_inputs, step_vars, var_sizes, var_cells, out, offsets, strides, constants):  # type: ignore[no-untyped-def]
-    """Values of all variables, drawn jointly: a row for each row of ``uniform``.
+    """Joint draws of all variables: one row for each row of ``uniform``.
 
-    At its row of ``tables``, or at the only one: then what depends on no other variable is weighed once.
+    ``tables`` has one row for each draw, or a single row for all. With a single row, weights that depend on no other
+    variable are computed once.
     """
     states = np.zeros(uniform.shape, np.int64)
     work, _ = _filled(tables[0], step_inputs, step_vars, var_sizes, out, offsets, strides)

@@ -1,7 +1,7 @@
 """Products of tables over named discrete variables, and evidence.
 
-A Bayes net is such a product with one conditional table for each variable and the normaliser 1; a Markov random field
-or a factor graph is one with any non-negative tables. Inference treats all of them alike.
+A Bayes net is a product of one conditional table for each variable, with the normalising constant 1. A Markov random
+field or a factor graph is a product of any non-negative tables. Inference treats them alike.
 
 References
 ----------
@@ -33,17 +33,17 @@ class FactorGraph:
     Parameters
     ----------
     states : mapping of str to tuple of str
-        The states of each variable, in order. The order of the mapping is that of the variables.
+        The states of each variable, in order. The order of the mapping is the order of the variables.
     scopes : tuple of tuple of str
         The variables of each factor, in the order of its table's axes.
     tables : tuple of ndarray
-        One non-negative table a factor.
+        One non-negative table for each factor.
     name : str
 
     Raises
     ------
     ModelError
-        An unknown or doubled variable in a scope, a table of the wrong shape, an entry that is
+        An unknown or repeated variable in a scope, a table of the wrong shape, or an entry that is
         negative or not finite.
     """
 
@@ -67,13 +67,13 @@ class FactorGraph:
 
     @classmethod
     def of(cls, network: DiscreteNetwork) -> FactorGraph:
-        """The tables of a Bayes net, in the order of its variables; each scope is (parents..., variable)."""
+        """The factor graph of a Bayes net: its tables in order of the variables; scopes are (parents..., variable)."""
         scopes = tuple((*network.parents[v], v) for v in network.states)
         return cls(network.states, scopes, tuple(network.tables[v] for v in network.states), network.name)
 
     @property
     def graph(self) -> nx.Graph:
-        """The Markov graph: variables that share a factor are neighbours (for a Bayes net, its moral graph)."""
+        """The Markov graph: variables that share a factor are neighbours. For a Bayes net it is the moral graph."""
         out = nx.Graph(name=self.name)
         out.add_nodes_from((v, {"states": s}) for v, s in self.states.items())
         out.add_edges_from(pair for scope in self.scopes for pair in combinations(scope, 2))
@@ -92,7 +92,7 @@ def _factor(scope: tuple[str, ...], table: np.ndarray, states: Mapping[str, tupl
     shape = tuple(len(states[v]) for v in scope)
     if out.shape != shape:
         given, want = (" × ".join(map(str, s)) or "a number" for s in (out.shape, shape))
-        raise ModelError(f"the table over {', '.join(scope)} is {given}; its variables make {want}", code="wrong-shape")
+        raise ModelError(f"the table over {', '.join(scope)} is {given}, not {want}", code="wrong-shape")
     if not np.all(np.isfinite(out)) or np.any(out < 0):
         raise ModelError(
             f"the table over {', '.join(scope)} has an entry that is negative or not finite", code="not-probabilities"
@@ -107,7 +107,7 @@ class Evidence:
     Parameters
     ----------
     hard : dict of str to int
-        Observed variables and the number of their state.
+        Observed variables and the index of their state.
     likelihood : dict of str to ndarray
         Virtual evidence: P(observation | state), up to a factor, for each state of a variable.
     """
@@ -117,15 +117,15 @@ class Evidence:
 
 
 def read_evidence(states: Mapping[str, tuple[str, ...]], given: Mapping[str, Any] | None) -> Evidence:
-    """Resolve the names in evidence, for every engine.
+    """Evidence with names replaced by indices.
 
     Parameters
     ----------
     states : mapping of str to tuple of str
         The states of each variable.
     given : mapping or None
-        Variable to the name of its state, or to a mapping from states to likelihoods (states left out
-        have likelihood zero).
+        For each variable the name of its state, or a mapping from states to likelihoods (states left out have
+        likelihood zero).
 
     Raises
     ------
@@ -166,12 +166,12 @@ def _likelihood(variable: str, states: tuple[str, ...], value: Mapping[str, Any]
 
 
 def variables_of(states: Mapping[str, Sequence[str]], targets: Iterable[str] | str | None) -> tuple[str, ...]:
-    """The requested variables, each once; all variables for None.
+    """The requested variables; all variables for None.
 
     Raises
     ------
     EvidenceError
-        An unknown or doubled name.
+        An unknown or repeated name.
     """
     if targets is None:
         return tuple(states)
@@ -180,12 +180,12 @@ def variables_of(states: Mapping[str, Sequence[str]], targets: Iterable[str] | s
         if name not in states:
             raise EvidenceError(f"'{name}' is not a variable{hint(name, states)}", code="unknown-variable")
     if len(set(names)) < len(names):
-        raise EvidenceError("a target is named twice", code="duplicate")
+        raise EvidenceError("a target is given twice", code="duplicate")
     return names
 
 
 def impossible(given: Mapping[str, Any], possible: Callable[[Mapping[str, Any]], bool]) -> EvidenceError:
-    """The error for evidence of probability zero, with a part of it that is impossible by itself.
+    """The error for evidence of probability zero; it names a minimal impossible part of the evidence.
 
     Parameters
     ----------
@@ -203,10 +203,10 @@ def impossible(given: Mapping[str, Any], possible: Callable[[Mapping[str, Any]],
             kept = rest
     if not kept:
         return EvidenceError(
-            "the product of the factors is zero everywhere, whatever is given", code="probability-zero"
+            "the product of the factors is zero everywhere, even without evidence", code="probability-zero"
         )
     words = ", ".join(f"{v} = {s}" if not isinstance(s, Mapping) else f"{v}: {dict(s)}" for v, s in kept.items())
     return EvidenceError(
-        f"the evidence has probability zero: {words} cannot be" + (" together" if len(kept) > 1 else ""),
+        f"the evidence has probability zero: {words} cannot occur" + (" together" if len(kept) > 1 else ""),
         code="probability-zero",
     )

@@ -1,11 +1,10 @@
-"""A linear-Gaussian net is a multivariate normal, kept as a mean and a square root of its covariance.
+"""Linear-Gaussian nets as multivariate normals, stored as a mean and a square root of the covariance.
 
-With the noises ε standard normal, every variable is ``x = mean + factor @ ε``: parents first, the
-row of a variable is its slopes times its parents' rows, plus its own sd in a column of its own. An
-observation ``factor_e @ ε = residual`` fixes ε along one direction and leaves the orthogonal ones free, so that
-conditioning is an orthogonal projection of the rows. Variances are sums of squares: they are never negative, keep full
-precision of the standard deviation when nearly everything is known, and may be zero (a variable that is a function of
-others).
+The variables are ``x = mean + factor @ ε``, with standard normal noises ε. A variable's row of the factor is its slopes
+times its parents' rows, plus its sd in a separate column. An observation ``factor_e @ ε = residual`` fixes ε in one
+direction and leaves the orthogonal directions free, so conditioning is an orthogonal projection of the rows. Variances
+are sums of squares: they are never negative, they stay accurate when the evidence nearly determines a variable, and
+they may be zero (a variable that is a function of others).
 
 References
 ----------
@@ -30,26 +29,26 @@ from bayeslab.latents.networks.mixed_network import MixedNetwork, read_mixed_evi
 
 __all__ = ["MultivariateNormal", "Observed", "joint", "observe"]
 
-# A remainder of a row below this share is rounding error: earlier observations determine the variable.
+# A residual row below this share of the row is rounding error: earlier observations determine the variable.
 _DETERMINED = 1e-12
-# Tolerance for the given value of a determined variable.
+# Tolerance for the observed value of a determined variable.
 _AGREES = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Posterior of the noises after observing m variables, for any batch of models.
+    """Posterior of the noises given m observed variables, for any batch of models.
 
     Attributes
     ----------
     directions : ndarray (..., m, c)
-        Orthonormal directions in which the noises are now known; zero for a determined variable.
+        Orthonormal directions in which the noises are known; zero for a determined variable.
     scores : ndarray (..., m)
         Coordinates of the noises along those directions.
     log_density : ndarray (...)
-        Of the observed values; a determined variable adds 0 if given its value, else -inf.
+        Log density of the observed values; a determined variable adds 0 if it has the determined value, else -inf.
     determined : ndarray of bool (..., m)
-        Variables that are functions of those observed before them.
+        Whether the variable is a function of those observed before it.
     """
 
     directions: np.ndarray
@@ -58,16 +57,16 @@ class Observed:
     determined: np.ndarray
 
     def update(self, mean: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Posterior mean (...) and factor (..., c) of one variable, from its prior ones."""
+        """Posterior mean (...) and factor (..., c) of one variable, given its prior mean and factor."""
         along = np.matmul(self.directions, factor[..., None])[..., 0]
         left = factor - np.matmul(along[..., None, :], self.directions)[..., 0, :]
         return mean + (along * self.scores).sum(axis=-1), left
 
 
 def observe(mean: np.ndarray, factor: np.ndarray, values: np.ndarray) -> Observed:
-    """Condition on variables with ``mean`` (..., m) and rows ``factor`` (..., m, c) being ``values``.
+    """Condition on ``values`` of variables with ``mean`` (..., m) and rows ``factor`` (..., m, c).
 
-    Leading axes broadcast; rows of data may share one factor.
+    Leading axes broadcast: rows of data may share one factor.
     """
     directions = np.zeros(factor.shape)
     size = lengths(factor)
@@ -113,12 +112,12 @@ class MultivariateNormal:
 
     @classmethod
     def of(cls, names: Sequence[str], mean: np.ndarray, covariance: np.ndarray) -> Self:
-        """From a covariance, which may be singular.
+        """A multivariate normal with a given covariance, which may be singular.
 
         Raises
         ------
         ModelError
-            The matrix is not a covariance.
+            The matrix is not symmetric, or has a negative eigenvalue.
         """
         covariance = np.asarray(covariance, float)
         values, vectors = np.linalg.eigh(covariance)
@@ -128,7 +127,7 @@ class MultivariateNormal:
             or values.min(initial=0) < -1e-9 * top
         ):
             raise ModelError("a covariance must be symmetric without negative eigenvalues", code="not-a-covariance")
-        # What rounding leaves of a zero eigenvalue would be a noise 1e8 times as large.
+        # The square root of a zero eigenvalue's rounding error would be 1e8 times as large as the error.
         exact = np.where(values > 1e-14 * top, values, 0.0)
         return cls(tuple(names), np.asarray(mean, float), vectors * np.sqrt(exact))
 
@@ -163,7 +162,7 @@ class MultivariateNormal:
         return self.mean + rng.standard_normal((n, self.factor.shape[1])) @ self.factor.T
 
     def condition(self, given: Mapping[str, Any]) -> Self:
-        """The other variables, and those read with noise, given observations.
+        """The distribution of the unobserved variables, and of those measured with error, given observations.
 
         Parameters
         ----------
@@ -173,14 +172,15 @@ class MultivariateNormal:
         Raises
         ------
         EvidenceError
-            An unknown variable, or values that contradict each other: then the density is zero.
+            An unknown variable, or contradictory values, whose density is zero.
         """
         normal, observation = self._observed(given)
         gone = {v for v, g in given.items() if not isinstance(g, Mapping)}
         rest = [i for i, name in enumerate(self.names) if name not in gone]
         if not np.isfinite(observation.log_density):
             raise EvidenceError(
-                "the values given contradict each other: variables are functions of others (sd 0)", code="contradiction"
+                "the given values contradict each other: some variables are functions of others (sd 0)",
+                code="contradiction",
             )
         return type(self)(
             tuple(self.names[i] for i in rest), *observation.update(normal.mean[rest], normal.factor[rest])
@@ -192,7 +192,7 @@ class MultivariateNormal:
 
     def _observed(self, given: Mapping[str, Any]) -> tuple[Self, Observed]:
         evidence = read_mixed_evidence(self._network, given)
-        # The order of the variables, so that what counts as determined does not depend on the order of `given`.
+        # In the order of the variables, so that `determined` does not depend on the order of `given`.
         exact = [name for name in self.names if name in evidence.exact]
         noisy = [name for name in self.names if name in evidence.noisy]
         at, near = self._at(exact), self._at(noisy)
@@ -207,7 +207,7 @@ class MultivariateNormal:
 
     @cached_property
     def _network(self) -> MixedNetwork:
-        """Only the names, for reading evidence."""
+        """A network with the same names, for reading evidence."""
         return MixedNetwork.blank({}, {}, dict.fromkeys(self.names, ()))
 
     def log_densities(self, values: np.ndarray) -> np.ndarray:
@@ -237,8 +237,8 @@ def joint(network: MixedNetwork) -> MultivariateNormal:
     """
     if network.states:
         raise ModelError(
-            f"'{next(iter(network.states))}' is discrete: the joint distribution is a mixture of normals;"
-            " query the net with the strong junction tree",
+            f"'{next(iter(network.states))}' is discrete, so the joint distribution is a mixture of normals;"
+            " query the net by the strong junction tree",
             code="unsupported",
         )
     names = tuple(network.continuous)

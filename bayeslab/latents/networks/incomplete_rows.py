@@ -1,12 +1,11 @@
 """Preprocessing of rows with missing cells, for fast expected counts under any tables.
 
-Given its observed cells, a row's missing cells fall into groups: two belong together when they share a
-family. Groups are independent, and most are small even where the net as a whole is not tractable; the
-same group with the same observed neighbours turns up in many rows. So all the data come down to
-(1) the counts of families without a missing cell, (2) distinct groups with weights, each summed out by enumeration of
-its completions if they are few, otherwise by variable elimination, and (3) rows with a group too large for that, for
-the junction tree. The first two cost microseconds for each row, while a calibration of the whole net costs tens, or in
-a large net thousands.
+Given the observed cells of a row, its missing cells form independent groups: two cells belong to one group when they
+share a family. Most groups are small even where the net as a whole is intractable, and the same group with the same
+observed neighbours occurs in many rows. The data reduce to (1) the counts of families without a missing cell;
+(2) distinct groups with weights, each summed out by enumeration of its completions if they are few, else by variable
+elimination; (3) rows with a group too large for elimination, for the junction tree. The first two cost microseconds a
+row; a calibration of the whole net costs tens of microseconds, or thousands in a large net.
 
 References
 ----------
@@ -29,30 +28,30 @@ from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["IncompleteRows"]
 
-# With more completions, variable elimination is faster than enumeration.
+# With more completions than this, variable elimination is faster than enumeration.
 _COMPLETIONS = 32
-# A row that needs more operations than this goes to the junction tree, which has its order and memory laid out.
+# A row that needs more operations goes to the junction tree, whose order and memory are prepared.
 _BUDGET = 1e6
 
 
 @dataclass(frozen=True, eq=False)
 class IncompleteRows:
-    """Data about a discrete net, ready for expected counts; make it with :meth:`of`.
+    """Rows of a discrete net, prepared for expected counts; make it with :meth:`of`.
 
     Attributes
     ----------
     observed : ndarray
-        Counts of the families without a missing cell, all tables one after the other.
+        Counts of the families without a missing cell, all tables concatenated.
     groups, begins, weights : ndarray
-        Distinct groups of missing cells as sequences of integers, where each begins, and its weight.
+        Distinct groups of missing cells as sequences of integers, the start of each, and its weight.
     wide, wide_weights : ndarray
         Rows for the junction tree.
     completions : int
         Groups with more completions are summed out variable by variable.
     distinct, inverse, is_wide : ndarray
-        The different rows, which of them each row is, and which of them are for the junction tree.
+        The distinct rows, the index of each row among them, and whether a distinct row is for the junction tree.
     owners, kinds : ndarray
-        Which group occurs in which of the different rows.
+        Pairs of a distinct row and a group in it.
     """
 
     states: Mapping[str, tuple[str, ...]]
@@ -92,7 +91,7 @@ class IncompleteRows:
         completions : int
             In groups of missing cells with more completions, variables are summed out one by one.
         budget : float
-            Where that costs more, in entries of tables, the row goes to the junction tree.
+            Maximum cost of that, in entries of tables; costlier rows go to the junction tree.
         """
         from bayeslab.latents.networks.counting_kernels import components_of_rows, count_families, first_of_each
 
@@ -131,9 +130,9 @@ class IncompleteRows:
         Returns
         -------
         log_likelihood : float
-            -inf where some row is impossible.
+            -inf if a row is impossible.
         counts : list of ndarray
-            Of the shapes of the tables; impossible rows count nothing.
+            In the shapes of the tables; impossible rows count nothing.
         """
         from bayeslab.latents.networks.counting_kernels import expected_components
 
@@ -175,9 +174,9 @@ class IncompleteRows:
 
     @property
     def kernel_arrays(self) -> tuple[np.ndarray, ...]:
-        """What :func:`bayeslab.latents.networks.counting_kernels.evidence_of_tables` takes after the flat tables.
+        """Arguments of :func:`bayeslab.latents.networks.counting_kernels.evidence_of_tables` after the flat tables.
 
-        That kernel covers the rows that are not ``wide``.
+        That kernel computes the rows that are not ``wide``.
         """
         groups = self.groups, self.begins, self.weights
         return self.observed, *groups, self.families.cards, self.strides, self._offsets, self._completions
@@ -188,7 +187,7 @@ class IncompleteRows:
 
     @cached_property
     def strides(self) -> NDArray[np.int64]:
-        """Stride of each variable in the table of each family; 0 where it is not in it."""
+        """Stride of each variable in the table of each family; 0 if it is not there."""
         return self.families.dense()
 
     @cached_property

@@ -1,7 +1,7 @@
 """Exact inference in small networks by their joint table, in plain NumPy.
 
-With at most a few thousand entries the joint distribution itself is the simplest method for every query, without
-compilation. Logarithms are added, so that products do not underflow.
+A joint table of a few thousand entries answers every query without compiled code. It is computed as a sum of
+logarithms, so products do not underflow.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from bayeslab.latents.networks.network_answers import Explanation, Marginals
 
 __all__ = ["LARGEST", "JointTable", "is_small"]
 
-# Entries of a table, and axes: NumPy has 64.
+# Maximum number of entries, and of axes (NumPy allows 64).
 LARGEST, _AXES = 16_384, 32
 
 
 def is_small(model: DiscreteNetwork | FactorGraph) -> bool:
-    """Whether the joint table is small enough; this depends only on the numbers of states."""
+    """Whether the joint table is small enough, which depends only on the variables' numbers of states."""
     return len(model.states) <= _AXES and bool(np.prod([float(len(s)) for s in model.states.values()]) <= LARGEST)
 
 
@@ -37,7 +37,7 @@ class JointTable:
     Parameters
     ----------
     model : DiscreteNetwork or FactorGraph
-        One that :func:`is_small`.
+        A model for which :func:`is_small` holds.
     """
 
     model: DiscreteNetwork | FactorGraph
@@ -48,7 +48,7 @@ class JointTable:
 
     @cached_property
     def _log_joint(self) -> NDArray[np.float64]:
-        """One axis a variable."""
+        """The log of the joint table, one axis for each variable."""
         factors = self.model if isinstance(self.model, FactorGraph) else FactorGraph.of(self.model)
         out = np.zeros([len(s) for s in self.states.values()])
         place = {v: i for i, v in enumerate(self.states)}
@@ -58,14 +58,14 @@ class JointTable:
         return out
 
     def _aligned(self, table: NDArray[np.float64], axes: Sequence[int]) -> NDArray[np.float64]:
-        """A table over some axes, as one over all that broadcasts."""
+        """A table over some axes, with axes of length one added so that it broadcasts over all."""
         order = np.argsort(axes)
         shape = np.ones(len(self.states), dtype=int)
         shape[np.array(axes, dtype=int)] = table.shape
         return np.transpose(table, order).reshape(shape)
 
     def _given(self, given: Mapping[str, Any] | None) -> NDArray[np.float64]:
-        """The log joint with the evidence multiplied in; entries that contradict it are -inf."""
+        """The log joint table with the evidence multiplied in; entries that contradict it are -inf."""
         evidence = read_evidence(self.states, given)
         out, place = self._log_joint, {v: i for i, v in enumerate(self.states)}
         for v, likelihood in (
@@ -95,7 +95,7 @@ class JointTable:
         return Marginals(log_evidence, {v: table.sum(axis=tuple(a for a in axes if a != place[v])) for v in names})
 
     def joint(self, targets: Sequence[str], given: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
-        """Posterior of several variables together, one axis a target."""
+        """Joint posterior of several variables, one axis for each target."""
         names = variables_of(self.states, targets)
         table, _ = self._posterior(given)
         place = {v: i for i, v in enumerate(self.states)}
