@@ -263,7 +263,7 @@ def _findings(searches: Restarts, plan: EMPlan, problem: Problem, values: Any, o
             advice = "give a prior that keeps it away, or take the distribution that the limit is"
             out.append(Finding("warn", "boundary", name, number, text, advice))
     if options.prior == "ignore" and plan.unbounded is not None and plan.unbounded(best.parameters):
-        text = "a state has shrunk to equal rows, where the likelihood has no bound: its maximum means nothing"
+        text = "a state has collapsed onto equal rows, where the likelihood is unbounded: the estimate is meaningless"
         out.append(Finding("fail", "collapse", "", None, text, "take prior: use, fewer states, or another topology"))
     if options.prior == "ignore" and plan.vanishing is not None:
         for name, number in plan.vanishing(best.parameters).items():
@@ -271,11 +271,13 @@ def _findings(searches: Restarts, plan: EMPlan, problem: Problem, values: Any, o
             advice = "take prior: use, or leave that part out of the model"
             out.append(Finding("warn", "boundary", name, number, text, advice))
     if plan.exchangeable:
-        text = f"the states of {plan.exchangeable} can trade places: which is called what is arbitrary"
+        text = f"the states of {plan.exchangeable} are exchangeable: their labels are arbitrary"
         out.append(Finding("pass", "labels", plan.exchangeable, None, text))
     if searches.interrupted:
-        text = f"interrupted: {len(searches.ends)} of {options.restarts} searches begun; the best so far is reported"
-        out.append(Finding("warn", "interrupted", "", None, text, "run again for all of them"))
+        text = (
+            f"interrupted: {len(searches.ends)} of {options.restarts} searches were started; the best one is reported"
+        )
+        out.append(Finding("warn", "interrupted", "", None, text, "run again to complete them"))
     return out
 
 
@@ -287,7 +289,12 @@ def agreement(searches: Restarts) -> Finding:
     if reached >= max(2, _FEW * n):
         return Finding("pass", "restarts", "", reached, f"{text}; the others to lower maxima")
     return Finding(
-        "warn", "restarts", "", reached, f"{text}: there may be higher ones", "raise restarts until several agree"
+        "warn",
+        "restarts",
+        "",
+        reached,
+        f"{text}: there may be a higher maximum",
+        "raise restarts until several searches agree",
     )
 
 
@@ -319,7 +326,7 @@ def _errors(problem: Any, theta: Any, plan: EMPlan) -> tuple[dict[str, np.ndarra
     errors = {name: np.asarray(e) for name, e in standard_errors(problem, theta, plan.values).items()}
     every = np.concatenate([np.ravel(e) for e in errors.values()])
     if np.isnan(every).any():
-        text = "there are no standard errors: the point is no maximum"
+        text = "no standard errors: the point is not a maximum"
         return errors, Finding("warn", "standard errors", "", None, text, "restart, or allow more steps")
     if np.isinf(every).any():
         n = int(np.isinf(every).sum())

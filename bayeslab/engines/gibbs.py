@@ -68,7 +68,7 @@ def run(job: Job) -> Outcome:
         text = (
             f"interrupted: {n_chains} of {options.chains} chains with {n_draws:,} of {options.draws:,} draws are kept"
         )
-        notes.append(Finding("warn", "interrupted", "run", None, text, "go on with `bayeslab fit --resume RUN`"))
+        notes.append(Finding("warn", "interrupted", "run", None, text, "continue it with `bayeslab fit --resume RUN`"))
     for name, content in drawn.groups.items():
         arrays = {n: values for n, (_, values) in content.items()}
         groups[name] = labelled(arrays, {n: dims for n, (dims, _) in content.items()}, labels | lead, {}, attrs)

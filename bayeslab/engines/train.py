@@ -117,7 +117,9 @@ def run(job: Job) -> Outcome:
         findings += _against_guessing(ready, inside, outside.predicted, outside.fold, outcome)
     else:
         findings.append(
-            Finding("warn", "left out", "", None, "no row was left out: how well it predicts is unknown", "set folds")
+            Finding(
+                "warn", "left out", "", None, "there are no held-out rows: how well it predicts is unknown", "set folds"
+            )
         )
     timings = {"train": trained - begun, "cross_validate": time.perf_counter() - trained}
     return Outcome(groups, Verdict(tuple(findings)), True, timings)
@@ -179,8 +181,10 @@ def _identifying(ready: Any, data: Data) -> Iterator[Finding]:
             continue
         codes = data.term(name, missing=True).codes
         if codes is not None and len(np.unique(codes)) == len(codes):
-            text = f"column '{name}' has another name in each of {len(codes)} rows: of these nothing is learned"
-            yield Finding("warn", "inputs", name, len(codes), text, "leave the column out (inputs), or make it numbers")
+            text = f"column '{name}' has a different name in each of {len(codes)} rows: nothing can be learned from it"
+            yield Finding(
+                "warn", "inputs", name, len(codes), text, "leave the column out (inputs), or code it as numbers"
+            )
 
 
 def _left_out(job: Job, ready: Any, matrix: np.ndarray, outcome: np.ndarray, folds: int) -> _LeftOut:
@@ -286,14 +290,14 @@ def _against_guessing(
     folds = int(fold.max()) + 1
     if ready.classes is None:
         score, base = float(np.mean((outcome - outside) ** 2)), float(np.var(outcome))
-        text = f"R² {1 - score / base:.3f} on rows left out ({folds} folds)" if base > 0 else "the target does not vary"
+        text = f"R² {1 - score / base:.3f} on held-out rows ({folds} folds)" if base > 0 else "the target does not vary"
         gains = [(outcome - outcome.mean()) ** 2 - (outcome - outside) ** 2]
-        apart = f"on its own rows {1 - float(np.mean((outcome - inside) ** 2)) / base:.3f}" if base > 0 else ""
+        apart = f"on the training rows {1 - float(np.mean((outcome - inside) ** 2)) / base:.3f}" if base > 0 else ""
     else:
         counts = np.bincount(outcome, minlength=len(ready.classes))
         right = outside.argmax(axis=1) == outcome
         score, common = float(np.mean(right)), float(counts.max() / len(outcome))
-        text = f"{100 * score:.1f} % right on rows left out ({folds} folds)"
+        text = f"{100 * score:.1f} % correct on held-out rows ({folds} folds)"
         text += f"; always the most frequent class: {100 * common:.1f} %"
         with np.errstate(divide="ignore"):
             log_scores = np.log(outside[np.arange(len(outcome)), outcome])
@@ -303,13 +307,13 @@ def _against_guessing(
         if not _more_than_chance(gains[0]) and _more_than_chance(gains[1]):
             mean, chance = log_scores.mean(), guess.mean()
             text += f"; its probabilities are better than guessing (log score {mean:.3f}, not {chance:.3f})"
-        apart = f"on its own rows {100 * float(np.mean(inside.argmax(axis=1) == outcome)):.1f} %"
+        apart = f"on the training rows {100 * float(np.mean(inside.argmax(axis=1) == outcome)):.1f} %"
     yield Finding("pass", "training error", "", None, apart)
     if any(_more_than_chance(gain) for gain in gains):
         yield Finding("pass", "left out", "", score, text)
     elif any(gain.mean() > 0 for gain in gains):
         only = "" if gains[0].mean() > 0 else "only its probabilities are "
-        why = f"{only}better than guessing by no more than chance gives on {len(outcome)} rows"
+        why = f"{only}better than guessing, but no more than chance explains on {len(outcome)} rows"
         yield Finding(
             "warn", "left out", "", score, f"{text}: {why}", "give more rows, other inputs or another learner"
         )
@@ -318,7 +322,7 @@ def _against_guessing(
         yield Finding("warn", "left out", "", score, f"{text}: no better than guessing", advice)
     if ready.classes is not None and not np.isfinite(scores.log_score(outside, outcome)):
         n = int(np.sum(outside[np.arange(len(outcome)), outcome] == 0))
-        text = f"the class of {n} row{'s' * (n > 1)} left out had probability 0: the log score is −∞"
+        text = f"the class of {n} held-out row{'s' * (n > 1)} had the predicted probability 0: the log score is −∞"
         yield Finding("warn", "probabilities", "", n, text, "ask for calibration: platt, or a smoother learner")
 
 

@@ -164,15 +164,15 @@ def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Da
     moved = int(np.sum(~np.all([_unmoved(flat[n], v) for n, v in arrays.items()], axis=0)))
     now = max(_worst_r_hat(after[n].to_numpy()) for n in arrays)
     rule = job.posterior.numbering_rule()
-    why, done = (rule, "renumbered") if rule else (f"the states of {what} can trade places", "renamed")
+    why, done = (rule, "renumbered") if rule else (f"the states of {what} are exchangeable", "relabelled")
     if moved:
         before = max(_worst_r_hat(posterior[n].to_numpy()) for n in arrays)
         text = (
-            f"{why}: {moved:,} of {shape[0] * shape[1]:,} draws were {done if rule else f'{done} to agree'};"
+            f"{why}: {moved:,} of {shape[0] * shape[1]:,} draws were {done};"
             f" worst R-hat {before:.2f} before, {now:.2f} after"
         )
     else:
-        text = f"{why}, and no draw had to be {done}"
+        text = f"{why}, and no draw was {done}"
     return groups | {"posterior": after}, [Finding("pass", "relabelled", what, now, text)]
 
 

@@ -225,9 +225,9 @@ def _refuse_renamed(posterior: Posterior, verdict: Verdict) -> None:
     # A numbering rule applies to prior draws too; quantities of unordered states are not ranked.
     if not posterior.numbering_rule() and not posterior.network().graph.get("unordered"):
         raise OptionError(
-            f"calibration ranks true values among draws, and the states of {renamed.where} can trade places: the draws"
-            " are named to agree with each other, which says nothing of the true states. Put them in order:"
-            " `order: column` of a mixture, `Ordered(...)` around the prior of a parameter",
+            f"calibration ranks true values among draws, and the states of {renamed.where} are exchangeable: relabelled"
+            " draws agree with each other, not with the true states. Put the states in order, by `order: column` of a"
+            " mixture or by `Ordered(...)` around the prior of a parameter",
             code="not-applicable",
         )
 

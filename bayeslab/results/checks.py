@@ -312,7 +312,7 @@ def judge_approximation(
 
 
 def _pareto(k: float, size: float, n: int, resampled: bool, advice: str) -> Finding:
-    worth = f"{size:,.0f} of {n:,} draws' worth after reweighting"
+    worth = f"{size:,.0f} of {n:,} effective draws after reweighting"
     if size > _ALIKE * n:
         text = f"the importance weights are all but equal: the approximation is close to the posterior ({worth})"
         return Finding("pass", "Pareto k", "", k, text)
@@ -320,7 +320,9 @@ def _pareto(k: float, size: float, n: int, resampled: bool, advice: str) -> Find
         text = f"{k:.3g} < {PARETO_WARN}: the approximation is close to the posterior ({worth})"
         return Finding("pass", "Pareto k", "", k, text)
     if k < PARETO_FAIL:
-        mended = "the draws were reweighted for it" if resampled else "means are usable, tails and sds less so"
+        mended = (
+            "the draws were reweighted for it" if resampled else "means are usable; tails and sds are less accurate"
+        )
         text = f"{k:.3g}, between {PARETO_WARN} and {PARETO_FAIL}: the approximation is rough; {mended} ({worth})"
         return Finding("warn", "Pareto k", "", k, text, "compare with method nuts before relying on intervals")
     text = f"{k:.3g} ≥ {PARETO_FAIL}: the approximation misses part of the posterior ({worth})"
@@ -377,7 +379,7 @@ def _convergence_findings(
     yield _ess_finding("tail ESS", diagnostics.ess_tail, label, len(chains), longer, remedies)
     if diagnostics.constant.any():
         n, first = int(diagnostics.constant.sum()), label(int(diagnostics.constant.argmax()))
-        text = f"{_some(n, len(diagnostics.constant))} never vary and are not judged (such as {first})"
+        text = f"{_some(n, len(diagnostics.constant))} are constant and were not checked (such as {first})"
         yield Finding("pass", "constant", first, n, text)
 
 
@@ -389,8 +391,8 @@ def _late(variables: Sequence[Block], chains: list[str]) -> Iterator[Finding]:
     number, chain = np.unravel_index(int(np.argmax(runs)), runs.shape)
     length, where = int(runs[number, chain]), _of_model(int(number), variables)
     text = (
-        f"the first {length:,} draws of {chains[chain]} are from where no chain comes again (seen in '{where}'): its"
-        " warm-up was too short"
+        f"the first {length:,} draws of {chains[chain]} lie in a region to which no chain returns (shown by '{where}'):"
+        " its warm-up was too short"
     )
     yield Finding("fail", "warm-up", where, length, text, "give chains a longer warm-up (tune)")
 
@@ -421,17 +423,17 @@ def _finite(variables: Sequence[Block]) -> Iterator[Finding]:
     total = len(finite)
     broken, undefined = (finite > 0) & (finite < 1), finite == 0
     if undefined.all():
-        advice = "look for a logarithm of 0, a division by 0 or an overflow in the model"
+        advice = "check the model for a logarithm of 0, a division by 0 or an overflow"
         yield Finding("fail", "finite", label(0), total, "no draw of any quantity is finite", advice)
     elif broken.any():
         where = label(int(broken.argmax()))
         text = f"{_some(int(broken.sum()), total)} have draws that are NaN or infinite (such as {where})"
-        advice = f"look at the expression of {where}: a logarithm of 0, a division by 0, an overflow"
+        advice = f"check the expression of {where} for a logarithm of 0, a division by 0 or an overflow"
         yield Finding("fail", "finite", where, int(broken.sum()), text, advice)
     elif undefined.any():
         where = label(int(undefined.argmax()))
         text = f"{_some(int(undefined.sum()), total)} are NaN or infinite in every draw (such as {where})"
-        advice = f"if {where} is not meant to be undefined (as first rows of a lag are), look at its expression"
+        advice = f"unless {where} is undefined by design (such as the first rows of a lag), check its expression"
         yield Finding("warn", "finite", where, int(undefined.sum()), text, advice)
 
 
@@ -454,7 +456,7 @@ def _motionless(n_chains: int, rejects: bool) -> Finding:
         text, advice = "no quantity varies: the chains never moved", "start from other initial values"
         return Finding("fail", "movement", "", None, text, advice)
     agree = f", and {n_chains} chains agree" if n_chains > 1 else ""
-    return Finding("pass", "movement", "", None, f"no quantity varies{agree}: all else has next to no probability")
+    return Finding("pass", "movement", "", None, f"no quantity varies{agree}: other values have negligible probability")
 
 
 def _r_hat_finding(diagnostics: Convergence, label: _Labels, remedies: Remedies) -> Finding:
@@ -540,7 +542,7 @@ def _ess_finding(check: str, values: Array, label: _Labels, n_chains: int, longe
     if times > 20:
         advice = f"more draws alone will not do: {remedies('standardise predictors', remedies.otherwise)}"
     if not longer:
-        advice = "follows from R-hat: mend that first"
+        advice = "a consequence of R-hat: correct that first"
     return Finding("warn" if value >= ESS_FAIL * n_chains else "fail", check, where, value, text, advice)
 
 
@@ -554,7 +556,7 @@ def _heavy(variables: Sequence[Block]) -> Iterator[Finding]:
         return
     worst, n = int(np.nanargmax(shapes)), int(np.isfinite(shapes).sum())
     text = f"{_some(n, len(shapes))} have tails without a variance (Pareto k {shapes[worst]:.2f}, {label(worst)})"
-    text += ": their means and sds are not given; medians and intervals are right"
+    text += ": they have no mean and sd; medians and intervals are valid"
     advice = "report the median and the interval, or give a prior with lighter tails"
     yield Finding("warn", "heavy tails", label(worst), float(shapes[worst]), text, advice)
 
@@ -578,7 +580,7 @@ def _hamiltonian_findings(
     if "lp" in stats and not np.isfinite(stats["lp"]).all():
         n = int((~np.isfinite(stats["lp"])).sum())
         text = f"the log density of {n:,} draws is not finite"
-        yield Finding("fail", "log density", "", n, text, "look for overflow in the model; give tighter priors")
+        yield Finding("fail", "log density", "", n, text, "check the model for overflow; give tighter priors")
     yield from _step_findings(coordinates, stats, chains, target_accept, remedies)
     if "energy" in stats and stats["energy"].shape[1] >= MIN_DRAWS:
         yield _energy(stats["energy"], chains, remedies)
@@ -610,9 +612,9 @@ def _step_findings(
         if edge is not None:
             where, place = _tail_name(edge, coordinates)
             text = (
-                f"where {where} is {place}, {_percent(1 - edge.share)} of steps are refused"
-                f" ({_percent(1 - edge.everywhere)} of all) and chains stay: the draws may end where steps get too"
-                " long, not where the posterior does"
+                f"where {where} is {place}, {_percent(1 - edge.share)} of steps are rejected"
+                f" ({_percent(1 - edge.everywhere)} overall) and chains stay long: steps are too long there, and the"
+                " posterior may extend beyond the draws"
             )
             closed = edge.share < CLOSED * edge.everywhere and edge.worth < CLOSED_WORTH
             status: Status = "fail" if closed else "warn"
@@ -651,21 +653,21 @@ def _divergences(
     if tail[0]:
         text += f", most where {tail[0]} is {tail[1]}"
         if free and n / total <= DIVERGENT_FAIL:
-            text += ", which chains leave and enter freely: what lies beyond may be missing, if it is much"
+            text += ", a region that chains enter and leave freely; posterior mass beyond it may be missing"
             return Finding("warn", "divergences", tail[0], n, text, advice)
-        return Finding("fail", "divergences", tail[0], n, f"{text}: what lies beyond may be missing", advice)
+        return Finding("fail", "divergences", tail[0], n, f"{text}: posterior mass beyond it may be missing", advice)
     if n / total <= DIVERGENT_WARN:
-        return Finding("pass", "divergences", where, n, f"{text}, in no one tail: too few to change the answer")
+        return Finding("pass", "divergences", where, n, f"{text}, not in one tail: too few to change the answer")
     text += f", most in {where}"
     if n / total > DIVERGENT_FAIL:
         return Finding("fail", "divergences", where, n, text, advice)
-    return Finding("warn", "divergences", where, n, f"{text}; in no one tail", advice)
+    return Finding("warn", "divergences", where, n, f"{text}; not in one tail", advice)
 
 
 def _energy(energy: NDArray[Any], chains: list[str], remedies: Remedies) -> Finding:
     if not np.isfinite(energy).all():
         text = "some energies are not finite"
-        return Finding("fail", "E-BFMI", "", None, text, "look for overflow in the model; give tighter priors")
+        return Finding("fail", "E-BFMI", "", None, text, "check the model for overflow; give tighter priors")
     with np.errstate(all="ignore"):
         values = e_bfmi(energy.astype(np.float64))
     if not np.isfinite(values).all():

@@ -694,7 +694,7 @@ class Comparison:
         """The verdict on the differences: whether they are reliable."""
         findings = [self._k_finding(name, entry) for name, entry in self.loos.items() if entry is not None]
         findings += [
-            Finding("fail", "fit", name, None, f"the fit of '{name}' has the verdict fail", "mend the fit first")
+            Finding("fail", "fit", name, None, f"the fit of '{name}' has the verdict fail", "correct the fit first")
             for name, fit in self.fits.items()
             if fit.verdict.status == "fail"
         ]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["with_finite"]
 
-_ADVICE = "look at the data and priors for what cannot be known, such as the spread of a single row"
+_ADVICE = "check the data and priors for quantities that the data cannot determine, such as the sd of a single row"
 
 
 def with_finite(verdict: Verdict, groups: Mapping[str, xr.Dataset], *, undefined: bool = False) -> Verdict:
@@ -58,7 +58,7 @@ def _of_draws(quantities: list[Block], *, undefined: bool) -> list[Finding]:
         return [Finding("fail", "finite", bad[0], len(bad), text, _ADVICE)]
     if never:
         text = f"{len(never)} of {total} quantities are NaN or infinite in every draw (such as {never[0]})"
-        advice = f"if {never[0]} is not meant to be undefined, look at its expression"
+        advice = f"unless {never[0]} is undefined by design, check its expression"
         return [Finding("warn", "finite", never[0], len(never), text, advice)]
     return []
 
@@ -87,6 +87,6 @@ def _of_moments(exact: xr.Dataset) -> list[Finding]:
         out.append(Finding("fail", "finite", lost[0], len(lost), text, _ADVICE))
     if heavy:
         text = f"the posterior of {', '.join(heavy)} has no finite mean or standard deviation"
-        advice = "read its median and intervals; more data or tighter priors give it moments"
+        advice = "use its median and intervals; with more data or tighter priors it has moments"
         out.append(Finding("warn", "moments", heavy[0], len(heavy), text, advice))
     return out

@@ -233,7 +233,7 @@ def judge_structures(
     findings = [_chains(n_chains, n_draws)]
     if not complete:
         text = f"interrupted: {n_draws:,} draws a chain are kept"
-        findings.append(Finding("warn", "interrupted", "", n_draws, text, "go on with --resume"))
+        findings.append(Finding("warn", "interrupted", "", n_draws, text, "continue with --resume"))
     if n_draws >= MIN_DRAWS:
         names = [str(v) for v in posterior["target"].to_numpy()]
         diagnostics = edge_diagnostics(names, sets["member"].to_numpy(), posterior["parents"].to_numpy())
@@ -298,7 +298,7 @@ _BRIDGE = (
     " at once"
 )
 _LONGER = "run longer (draws), or with larger steps between draws; if that does not help, temper or take partition"
-_FIRST = "follows from chains that sit in different modes: mend that first"
+_FIRST = "a consequence of chains in different modes: correct that first"
 
 
 def _score(scores: Array, settled: bool) -> Iterator[Finding]:
@@ -361,7 +361,7 @@ def _agreement(diagnostics: EdgeDiagnostics, settled: bool) -> Finding:
     n = int(np.sum(beyond | (diagnostics.difference > LARGE_DIFFERENCE)))
     text += f"; {n:,} {'edge' if n == 1 else 'edges'} apart"
     fails = bool((beyond & (diagnostics.difference > LARGE_DIFFERENCE)).any())
-    advice = _FIRST if settled else "follows from how chains mix: see edge R-hat and edge ESS"
+    advice = _FIRST if settled else "a consequence of slow mixing: see edge R-hat and edge ESS"
     return Finding("fail" if fails else "warn", "agreement", where, difference, text, advice)
 
 
@@ -371,7 +371,7 @@ def _modes(scores: Array, diagnostics: EdgeDiagnostics, chains: list[str], settl
         means = scores.mean(axis=1)
         order = np.argsort(-means)
         ranked = ", ".join(f"{chains[c]} {means[c]:.2f}" for c in order[:6])
-        text = f"chains sit in different modes, each at peace with itself (mean scores: {ranked})"
+        text = f"chains are in different modes, and each looks converged by itself (mean scores: {ranked})"
         if np.ptp(means) > 3 * scores.std(axis=1).mean():
             text += "; the lower ones may have missed the best structures"
         yield Finding("fail", "modes", chains[int(order[-1])], float(np.ptp(means)), text, _BRIDGE)
@@ -392,9 +392,7 @@ def _modes(scores: Array, diagnostics: EdgeDiagnostics, chains: list[str], settl
 def _constant(diagnostics: EdgeDiagnostics, n_moving: int, scores: Array, n_chains: int) -> Finding:
     always = int(np.sum(diagnostics.constant & (diagnostics.probability == 1)))
     never = int(np.sum(diagnostics.constant & (diagnostics.probability == 0)))
-    text = (
-        f"{always + never:,} of {diagnostics.n_edges:,} edges never vary and are not judged: {always:,} always there,"
-    )
+    text = f"{always + never:,} of {diagnostics.n_edges:,} edges are constant and were not checked: {always:,} always there,"
     text += f" {never:,} never"
     if n_moving or diagnostics.n_edges == 0:
         return Finding("pass", "constant", "", float(always + never), text)

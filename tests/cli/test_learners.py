@@ -25,7 +25,7 @@ def said(capsys, *words: str, code: int = 0) -> tuple[str, str]:
 def test_fit_show_predict(tmp_path, capsys):
     out, _ = said(capsys, "fit", TREE, "--quiet", "--runs", str(tmp_path))
     assert "accuracy (left out)" in out
-    assert "78.6 % right on rows left out (14 folds)" in out
+    assert "78.6 % correct on held-out rows (14 folds)" in out
     run = str(tmp_path / "play-tennis-rule")
     shown, _ = said(capsys, "show", run)
     assert "accuracy (left out)" in shown
@@ -64,7 +64,7 @@ def test_compare_by_another_score(tmp_path, capsys):
     assert "NaN" in out
     out, _ = said(capsys, "compare", TREE, NET, "--folds", "loo", "--quiet", "--score", "brier")
     assert "probability that brier is better by more than 0.01, about" in out
-    assert "→ play_tennis_rule: the class of 3 rows left out had probability 0" in out
+    assert "→ play_tennis_rule: the class of 3 held-out rows had the predicted probability 0" in out
     refused(capsys, "option.unknown-word", "'brire'.*'brier'", "compare", TREE, NET, "--score", "brire")
     refused(capsys, "option.conflict", "repeats", "compare", TREE, "--folds", "loo", "--repeats", "3", "--quiet")
 

@@ -462,9 +462,9 @@ def test_an_order_is_not_called_trading_places():
         declared = bl.Model(name="m", model={"family": "mixture", "columns": ["y"], "components": 2, **more})
         fit = fitted(declared, y, method="gibbs", draws=50, tune=20)
         said[name] = next(f.message for f in fit.verdict.findings if f.check == "relabelled")
-    assert "can trade places" in said["free"]
+    assert "are exchangeable" in said["free"]
     assert "numbered by where they lie in 'y'" in said["ordered"]
-    assert "trade places" not in said["ordered"]
+    assert "exchangeable" not in said["ordered"]
 
 
 @pytest.mark.parametrize("order", [None, "y"])

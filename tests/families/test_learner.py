@@ -230,7 +230,7 @@ def test_identifiers_are_told():
     x = rng.normal(size=30)
     table = {"x": x, "who": [f"person {i}" for i in range(30)], "y": np.where(x > 0, "a", "b")}
     found = fit(model(learner="decision_tree", target="y"), table, folds=3)
-    assert "'who' has another name in each of 30 rows" in str(found.verdict)
+    assert "'who' has a different name in each of 30 rows" in str(found.verdict)
     assert "another name" not in str(
         fit(model(learner="decision_tree", target="y", inputs=["x"]), table, folds=3).verdict
     )

@@ -92,7 +92,7 @@ def test_nuts_is_the_sum_over_all_assignments(enumerated):
 
     error = az.mcse({"p": draws}, method="mean")["p"].to_numpy()
     assert np.max(np.abs(draws.mean(axis=(0, 1)) - exact) / error) < 4
-    assert "renamed to agree" in str(fit.verdict)
+    assert "are exchangeable" in str(fit.verdict)
     assert fit.topics.n_topics == 2 and np.allclose(fit.topics.phi.sum(axis=1), 1)
 
 

@@ -179,7 +179,7 @@ def test_chains_have_traces_and_advice(fit):
     assert "Sampler" in page.headings and "details" in page.tags
     assert f"Traces show {charts.TRACE_POINTS} of the 1,000 draws of each chain" in page.text
     assert any("Trace of mu: R-hat 1.00" in words for words in page.texts["title"])
-    for words in ("R-hat", "Compares the spread", "1 of 1 quantity", "run longer", "usable with care"):
+    for words in ("R-hat", "Compares the variance", "1 of 1 quantity", "run longer", "usable with care"):
         assert words in page.text
 
 

@@ -244,7 +244,7 @@ def test_infinite_log_scores_are_explained():
     n = int((truth == 0).sum())
     assert n > 0
     (note,) = [x for x in found.notes() if x.startswith("tree")]
-    assert f"the class of {n} rows left out had probability 0" in note
+    assert f"the class of {n} held-out rows had the predicted probability 0" in note
     assert "calibration: platt" in note
     assert note in repr(found)
     with refused("option.not-finite", "tree"):

@@ -128,7 +128,7 @@ def test_constant_edges_are_counted():
     rng = np.random.default_rng(2)
     found = by_check(of_edges(rng.integers(0, 2, (4, 1000))))  # b -> a never
     assert found["constant"].value == 1
-    assert "1 of 2 edges never vary" in found["constant"].message and "1 never" in found["constant"].message
+    assert "1 of 2 edges are constant" in found["constant"].message and "1 never" in found["constant"].message
     assert found["edge R-hat"].status == "pass"
 
 

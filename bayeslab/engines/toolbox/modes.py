@@ -184,7 +184,7 @@ def finding(draws: Draws, others: list[Draws], where: Callable[[Draws], str]) ->
     if share < _WARN:
         return []
     about = "most" if share > 0.5 else f"about {share:.0%}"
-    text = f"there is another mode, with {about} of the posterior, that no chain came to: {where(others[k])}"
+    text = f"another mode, with {about} of the posterior, was reached by no chain: {where(others[k])}"
     advice = "take method smc, start chains there with initvals, or give stronger priors"
     return [Finding("fail" if share > _FAIL else "warn", "modes", "", share, text, advice)]
 
@@ -235,8 +235,8 @@ def left_out(
     name = re.sub(r"_[^_]+__", "", target.density.parameter_names()[int(np.argmax(gap))])
     how_many = "another mode" if len(modes) == 1 else f"{len(modes)} other modes"
     text = (
-        f"there is {how_many} with about {share:.0%} of the posterior, which the approximation leaves out: there"
-        f" '{name}' is far from here"
+        f"the approximation leaves out {how_many}, with about {share:.0%} of the posterior, in which '{name}' is far from"
+        " its estimate"
     )
-    advice = "sample with method smc, or say in the priors which mode is meant"
+    advice = "sample with method smc, or give priors that select a mode"
     return (Finding("fail", "modes", name, share, text, advice),)

@@ -101,7 +101,7 @@ def _ended(
             "from_chain": (("kept",), np.zeros(_KEPT, int)),
         },
     }
-    text = "topics of words, proportions and topics are taken as independent: spreads are too small"
+    text = "mean-field approximation (assignments, proportions and topics independent): intervals are too narrow"
     return VariationalEnd(trace, converged, draw, None, groups, (Note("pass", "spreads", text),))
 
 

@@ -114,15 +114,15 @@ def _search(
     chosen = next(s for s in searches if s.result is best)
     notes = _repairs(chosen.repaired)
     if not notes and (lost := sum(any("collapsed" in text for text in s.repaired) for s in searches)):
-        text = f"in {lost} of {len(searches)} searches a component collapsed on a few equal rows and was planted anew"
+        text = f"in {lost} of {len(searches)} searches a component collapsed on a few equal rows and was restarted elsewhere"
         notes.append(Note("pass", "repaired", text))
     if (failed := len(searches) - len(ends)) > 0:
-        text = f"{failed} of {len(searches)} searches ended in a component without spread"
+        text = f"{failed} of {len(searches)} searches ended with a component of zero variance"
         notes.append(Note("warn", "collapse", text, "take prior: use, or fewer components"))
     place = np.argsort(mixture.ranking(mixture.values(best.parameters)))
     for j, k in merging(problem, best.parameters) if problem.n_components > 1 else []:
         pair = " and ".join(str(mixture.names[i]) for i in sorted(place[[j, k]]))
-        notes.append(Note("warn", "merged", f"two components ({pair}) say the same", "take fewer components"))
+        notes.append(Note("warn", "merged", f"two components ({pair}) coincide", "take fewer components"))
     notes += _alike(mixture, problem, best.parameters)
     if mixture.choice is not None:
         notes.append(Note("pass", "components", mixture.choice.described("component")))
@@ -132,11 +132,11 @@ def _search(
 def _repairs(texts: list[str]) -> list[Note]:
     """Remarks on repairs during the search, without component numbers, which were valid only then."""
     out = []
-    for word, what in (("collapsed", "collapsed on a few equal rows"), ("merged", "said the same as another")):
+    for word, what in (("collapsed", "collapsed on a few equal rows"), ("merged", "coincided with another")):
         times = sum(word in text for text in texts)
         if times:
             often = "once" if times == 1 else f"{times} times"
-            out.append(Note("pass", "repaired", f"{often} a component {what} and was planted anew"))
+            out.append(Note("pass", "repaired", f"{often} a component {what} and was restarted elsewhere"))
     return out
 
 

@@ -177,5 +177,5 @@ def _notes(mixture: BoundMixture, fit: VariationalFit[Any], order: np.ndarray) -
     for j, k in pairs:
         if min(fit.counts[[j, k]]) >= _UNUSED:
             pair = f"{mixture.names[place[j]]} and {mixture.names[place[k]]}"
-            notes.append(Note("warn", "merged", f"two components ({pair}) say the same", "take fewer components"))
+            notes.append(Note("warn", "merged", f"two components ({pair}) coincide", "take fewer components"))
     return tuple(notes)
