@@ -19,8 +19,8 @@ MEANING: Mapping[str, str] = MappingProxyType(
     {
         # Chains
         "R-hat": "Compares the variance between chains with the variance within chains; near 1 if the chains agree.",
-        "bulk ESS": "Effective sample size: the number of independent draws that estimate the centre of a quantity as precisely.",
-        "tail ESS": "Effective sample size for the 5 % and 95 % quantiles.",
+        "bulk ESS": "The number of independent draws that would estimate the centre of a quantity as precisely.",
+        "tail ESS": "The number of independent draws that would estimate the 5 % and 95 % quantiles as precisely.",
         "divergences": "Steps of NUTS that became inaccurate; the posterior may be unexplored near them.",
         "tree depth": "Whether NUTS stopped trajectories at the largest tree depth.",
         "E-BFMI": "Whether the chains move freely between regions of high and low density.",

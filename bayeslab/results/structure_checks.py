@@ -392,8 +392,10 @@ def _modes(scores: Array, diagnostics: EdgeDiagnostics, chains: list[str], settl
 def _constant(diagnostics: EdgeDiagnostics, n_moving: int, scores: Array, n_chains: int) -> Finding:
     always = int(np.sum(diagnostics.constant & (diagnostics.probability == 1)))
     never = int(np.sum(diagnostics.constant & (diagnostics.probability == 0)))
-    text = f"{always + never:,} of {diagnostics.n_edges:,} edges are constant and were not checked: {always:,} always there,"
-    text += f" {never:,} never"
+    text = (
+        f"{always + never:,} of {diagnostics.n_edges:,} edges are constant and were not checked:"
+        f" {always:,} always there, {never:,} never"
+    )
     if n_moving or diagnostics.n_edges == 0:
         return Finding("pass", "constant", "", float(always + never), text)
     text = f"all draws are one structure ({always:,} edges)"

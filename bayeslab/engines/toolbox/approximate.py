@@ -125,8 +125,8 @@ def outcome(
 def _of_one_labelling(log_evidence: float) -> Finding:
     """The finding that the evidence of one Gaussian omits the copies of the posterior under other labellings."""
     text = (
-        f"log evidence {log_evidence:.4f} by the approximation's normaliser is of one labelling only: the other labellings"
-        " of the exchangeable states contribute as much. It is not stored"
+        f"log evidence {log_evidence:.4f} by the approximation's normaliser is of one labelling only: the other"
+        " labellings of the exchangeable states contribute as much. It is not stored"
     )
     return Finding("warn", "evidence", "", log_evidence, text, "take method smc, or grid, for the evidence")
 

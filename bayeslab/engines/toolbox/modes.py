@@ -235,8 +235,8 @@ def left_out(
     name = re.sub(r"_[^_]+__", "", target.density.parameter_names()[int(np.argmax(gap))])
     how_many = "another mode" if len(modes) == 1 else f"{len(modes)} other modes"
     text = (
-        f"the approximation leaves out {how_many}, with about {share:.0%} of the posterior, in which '{name}' is far from"
-        " its estimate"
+        f"the approximation leaves out {how_many}, with about {share:.0%} of the posterior, in which '{name}' is far"
+        " from its estimate"
     )
     advice = "sample with method smc, or give priors that select a mode"
     return (Finding("fail", "modes", name, share, text, advice),)

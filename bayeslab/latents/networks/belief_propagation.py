@@ -353,7 +353,7 @@ def _exact(factors: FactorGraph, given: Mapping[str, Any] | None, *, maximise: b
     if not no_loop:
         raise EngineRefusal(
             f"the factor graph has a loop: {_loop(factors, read_evidence(factors.states, given))}; sum-product and"
-            " max-product need a graph without loops. Use the junction tree, which is exact, or `loopy`, an approximation.",
+            " max-product need a graph without loops. Use the junction tree (exact) or `loopy` (approximate).",
             code="loops",
         )
     flat, order, local, up, down = messages[1:]

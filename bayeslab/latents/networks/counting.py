@@ -167,8 +167,8 @@ def check_codes(codes: Codes, cards: NDArray[np.int64]) -> Codes:
         if wrong.size:
             v = int(wrong[0])
             raise DataError(
-                f"column {v} has codes from {low[v]} to {high[v]}; allowed are 0 to {cards[v] - 1}, and -1 for a missing"
-                " cell",
+                f"column {v} has codes from {low[v]} to {high[v]}; allowed are 0 to {cards[v] - 1}, and -1 for a"
+                " missing cell",
                 code="out-of-range",
             )
     return codes

@@ -242,7 +242,7 @@ def components_of_rows(codes, cards, starts, members, strides, dense, completion
             if first >= 0:
                 touched[n_touched], group_of[n_touched] = f, first
                 n_touched += 1
-        # Variables and families of each group are linked lists: the work is proportional to the number of missing cells.
+        # Variables and families of each group are linked lists: work is proportional to the number of missing cells.
         n_roots = 0
         for v in range(n_variables - 1, -1, -1):
             if row[v] < 0:

@@ -1,17 +1,17 @@
 r"""Polylingual topics: documents in several languages with common topic proportions.
 
-A document has one vector of proportions, and in each language l words from that language's own topics [1]_:
+A document has one vector of topic proportions, and in each language l words from the topics of that language [1]_:
 
 .. math:: \theta_d \sim \mathrm{Dirichlet}(\alpha), \quad \phi^l_k \sim \mathrm{Dirichlet}(\beta), \quad
    z^l_{di} \sim \theta_d, \quad w^l_{di} \sim \phi^l_{z^l_{di}}.
 
-Topic k then has the same meaning in all languages, since it occurs in the same documents: its words are translations of
-each other, found without a dictionary. With proportions and topics integrated out, tokens are drawn by
+Topic k has the same meaning in all languages, because it occurs in the same documents: its words in different languages
+translate each other. With proportions and topics integrated out, the topic of a token is drawn from
 
 .. math:: p(z^l_{di} = k \mid \text{rest}) \propto (n_{dk} + \alpha_k) \frac{n^l_{kw} + \beta}{n^l_k + V_l \beta}
 
-with :math:`n_{dk}` the tokens of all languages. A new document in one language is placed by
-:func:`bayeslab.latents.topics.topics.infer` with that language's topics.
+with :math:`n_{dk}` the number of tokens in all languages. The proportions of a new document in one language come from
+:func:`bayeslab.latents.topics.topics.infer` with the topics of that language.
 
 References
 ----------
@@ -42,12 +42,12 @@ class PairedCorpus:
     Parameters
     ----------
     sides : sequence of Corpus
-        One for each language; document d of one goes with document d of the others. A document may be empty in some.
+        A corpus for each language; document d is the same in all of them. A document may be empty in some languages.
 
     Raises
     ------
     DataError
-        No language, or numbers of documents that differ.
+        There is no language, or the languages differ in their number of documents.
     """
 
     sides: Sequence[Corpus]
@@ -55,21 +55,19 @@ class PairedCorpus:
     def __post_init__(self) -> None:
         sizes = [side.n_documents for side in self.sides]
         if not sizes or len(set(sizes)) > 1:
-            raise DataError(
-                f"documents come in pairs: each language has one of each; given {sizes} documents", code="wrong-length"
-            )
+            raise DataError(f"every language needs the same number of documents; given {sizes}", code="wrong-length")
         object.__setattr__(self, "sides", tuple(self.sides))
 
     @property
     def first_words(self) -> NDArray[np.int64]:
-        """Where the words of each language begin if all are numbered together (n_sides + 1,)."""
+        """Start of each language's words in the joint numbering (n_sides + 1,)."""
         return np.append(0, np.cumsum([side.n_words for side in self.sides]))
 
     @cached_property
     def joined(self) -> Corpus:
-        """All tokens of a document, one language after the other, words numbered together.
+        """The corpus of all languages: the tokens of a document, language by language, with jointly numbered words.
 
-        With topics side by side it is what :func:`bayeslab.latents.topics.topics.held_out` takes.
+        :func:`bayeslab.latents.topics.topics.held_out` takes it with the topics of all languages side by side.
         """
         return self._joined[0]
 
@@ -89,12 +87,12 @@ class PairedCorpus:
 
 
 def start(corpus: PairedCorpus, n_topics: int, rng: np.random.Generator) -> State:
-    """Tokens of ``corpus.joined`` in random topics: see :func:`bayeslab.latents.topics.topics.start`."""
+    """A random topic for each token of ``corpus.joined``: see :func:`bayeslab.latents.topics.topics.start`."""
     return lda.start(corpus.joined, n_topics, rng)
 
 
 def run(corpus: PairedCorpus, state: State, prior: TopicPrior, n_sweeps: int) -> State:
-    """Gibbs sweeps over the tokens of all languages; a run in pieces gives what one run gives, to the last bit."""
+    """Gibbs sweeps over the tokens of all languages. Runs cut into pieces are bit-identical to one run."""
     from bayeslab.latents.topics.topic_kernels import BLOCK, sweep_paired
 
     z, rng_state, joined = state["z"].copy(), state["rng"].copy(), corpus.joined
@@ -110,7 +108,7 @@ def run(corpus: PairedCorpus, state: State, prior: TopicPrior, n_sweeps: int) ->
 
 
 def _by_word(corpus: PairedCorpus, state: State, n_topics: int) -> list[NDArray[np.int64]]:
-    """Tokens by topic and word, for each language."""
+    """Numbers of tokens by topic and word, for each language."""
     joined = corpus.joined
     counts = np.bincount(
         state["z"] * joined.n_words + joined.words.astype(np.int64), minlength=n_topics * joined.n_words
@@ -119,18 +117,18 @@ def _by_word(corpus: PairedCorpus, state: State, n_topics: int) -> list[NDArray[
 
 
 def topics(corpus: PairedCorpus, state: State, prior: TopicPrior) -> list[NDArray[np.float64]]:
-    """For each language probabilities of words (n_topics, n_words): their means given the topics of the tokens."""
+    """Posterior means of the word probabilities (n_topics, n_words) of each language, given the tokens' topics."""
     each = [counts + prior.beta for counts in _by_word(corpus, state, prior.n_topics)]
     return [weights / weights.sum(axis=1, keepdims=True) for weights in each]
 
 
 def proportions(corpus: PairedCorpus, state: State, prior: TopicPrior) -> NDArray[np.float64]:
-    """Proportions of topics (n_documents, n_topics) given the topics of all languages' tokens: their means."""
+    """Posterior means of the topic proportions (n_documents, n_topics), given the topics of the tokens."""
     return lda.proportions(corpus.joined, state, prior)
 
 
 def log_joint(corpus: PairedCorpus, state: State, prior: TopicPrior) -> float:
-    """log p(words of all languages, topics of the tokens | alpha, beta)."""
+    """log p(words of all languages, topics of tokens | alpha, beta)."""
 
     k, alpha, beta = prior.n_topics, prior.alpha, prior.beta
     joined = corpus.joined
@@ -156,9 +154,9 @@ def simulate(
     Parameters
     ----------
     lengths : sequence of sequence of int
-        For each language, of each document.
+        Number of tokens of each document, for each language.
     words_of_topics : sequence of ndarray (n_topics, n_words)
-        For each language.
+        Word probabilities for each language.
     """
     thetas = rng.dirichlet(prior.alpha, len(lengths[0]))
     sides = [

@@ -1,14 +1,13 @@
 r"""Coherence of a topic's most probable words in documents, with intervals over draws of the topics.
 
-The coherence uses every pair of the first M words of a topic. With D documents, :math:`D_a` of which have word a and
-:math:`D_{ab}` both, the coherence is the mean over pairs of
+The coherence uses all pairs of the M most probable words of a topic. With D documents, of which :math:`D_a` contain
+word a and :math:`D_{ab}` both words, it is the mean over pairs of
 
 .. math:: \text{UMass} = \log \frac{D_{ab} + 1}{D_b} \quad (b \text{ the more probable}), \qquad
    \text{NPMI} = \log \frac{D_{ab} D}{D_a D_b} \Big/ \log \frac{D}{D_{ab}}
 
-[1]_ [2]_. NPMI goes from -1 (never together) through 0 (independent) to 1.
-Both measure how readers judge topics, not the probability of documents: they are not suited for choosing the number of
-topics.
+[1]_ [2]_. NPMI ranges from -1 (never together) through 0 (independent) to 1. Both predict how readers judge topics, not
+the probability of documents: they are not suited for choosing the number of topics.
 
 References
 ----------
@@ -42,26 +41,26 @@ def coherence(
     Parameters
     ----------
     reference : Corpus
-        Documents in which words are counted; the fitted ones, or better others with the same vocabulary. Long documents
-        are best cut into paragraphs: in a book every word goes with every other.
+        Documents in which words are counted: the fitted ones, or, better, others with the same vocabulary. Divide long
+        documents into paragraphs, because in a book nearly all words co-occur.
     words_of_topics : ndarray (..., n_topics, n_words)
-        Probabilities of words; more dimensions in front, such as chains and draws, stay.
+        Word probabilities; leading dimensions, such as chains and draws, are kept.
     measure : {"npmi", "umass"}
     top : int
-        How many words of each topic; those that no document has make no pairs.
+        Number of words of each topic. Words that are in no document are left out.
 
     Returns
     -------
     ndarray (..., n_topics)
-        NaN where fewer than two of the words are in the documents.
+        NaN if fewer than two of the words are in the documents.
 
     Raises
     ------
     OptionError
-        A measure that is not there, fewer than two words, or topics of another vocabulary.
+        An unknown measure, fewer than two words, or topics of another vocabulary.
     """
     if measure not in ("npmi", "umass"):
-        raise OptionError(f"coherence is measured by npmi or umass; given {measure}", code="unknown-word")
+        raise OptionError(f"measure is npmi or umass; given {measure}", code="unknown-word")
     n_words = words_of_topics.shape[-1]
     if n_words != reference.n_words or top < 2:
         raise OptionError(
@@ -77,7 +76,7 @@ def coherence(
 
 
 def _together(reference: Corpus, used: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How many documents have both of two words; on the diagonal, one."""
+    """Number of documents that contain both words of each pair; on the diagonal, of documents that contain the word."""
     from scipy.sparse import csr_array
 
     place = np.full(reference.n_words, -1)
@@ -101,14 +100,14 @@ def _of_topic(together: NDArray[np.float64], words: NDArray[np.int64], n_documen
         return float(np.log((both + 1) / of_b).mean())
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.log(both * n_documents / (of_a * of_b)) / np.log(n_documents / both)
-    # Never together; and both in all documents, which says nothing.
+    # Words that never co-occur; and words in all documents, which carry no information.
     value = np.where(both == 0, -1.0, np.where(both == n_documents, 0.0, value))
     return float(value.mean())
 
 
 @dataclass(frozen=True, eq=False)
 class CoherenceInterval:
-    """Mean over draws, and an interval with equal tails, each (n_topics,)."""
+    """Means over draws and equal-tailed intervals, each of shape (n_topics,)."""
 
     mean: NDArray[np.float64]
     low: NDArray[np.float64]
@@ -128,12 +127,14 @@ def coherence_interval(
     Parameters
     ----------
     draws : ndarray (..., n_topics, n_words)
-        Of one chain or several, topics paired (:func:`bayeslab.latents.topics.topics.align`).
+        Draws of one or more chains, with matched topics (:func:`bayeslab.latents.topics.topics.align`).
     probability : float
-        Of the interval.
+        Probability of the interval.
     """
     if not 0 < probability < 1:
-        raise OptionError(f"an interval's probability is between 0 and 1; given {probability}", code="out-of-range")
+        raise OptionError(
+            f"the probability of an interval lies between 0 and 1; given {probability}", code="out-of-range"
+        )
     if not draws.shape[-2]:
         return CoherenceInterval(np.zeros(0), np.zeros(0), np.zeros(0))
     each = coherence(reference, draws, measure=measure, top=top).reshape(-1, draws.shape[-2])

@@ -1,12 +1,12 @@
-r"""Concentrations of topics drawn from their posterior, given the topics of the words.
+r"""Posterior draws of Dirichlet concentrations, given the topics of the words.
 
 Each concentration has a gamma prior. Given the counts :math:`n_{dk}` of topics in documents,
 
 .. math:: p(\alpha_k \mid n) \propto p(\alpha_k) \prod_d \frac{\Gamma(A)}{\Gamma(A + N_d)}
    \frac{\Gamma(\alpha_k + n_{dk})}{\Gamma(\alpha_k)}, \qquad A = \textstyle\sum_k \alpha_k,
 
-and likewise for the concentration of words in topics. Their logarithms are drawn by slice sampling [1]_. Unequal
-:math:`\alpha_k` allow common and rare topics [2]_.
+and likewise for the concentration of words in topics. The logarithms of concentrations are drawn by slice sampling
+[1]_. Unequal :math:`\alpha_k` allow common and rare topics [2]_.
 
 References
 ----------
@@ -31,7 +31,7 @@ _MOST_STEPS = 50
 
 @dataclass(frozen=True, slots=True)
 class GammaPrior:
-    """A gamma distribution by shape and mean."""
+    """A gamma distribution, given by its shape and mean."""
 
     shape: float
     mean: float
@@ -45,7 +45,7 @@ class GammaPrior:
         return self.shape * log_value - self.rate * math.exp(log_value)
 
 
-# Exponential with mean 1: of all topics together (each has its share of the mean); and with mean 0.1 of a word.
+# Exponential priors: with mean 1 for the sum over topics (each topic has an equal share), with mean 0.1 for a word.
 ALPHA_PRIOR = GammaPrior(1.0, 1.0)
 BETA_PRIOR = GammaPrior(1.0, 0.1)
 
@@ -53,7 +53,7 @@ BETA_PRIOR = GammaPrior(1.0, 0.1)
 def slice_sample(
     log_density: Callable[[float], float], at: float, rng: np.random.Generator, *, width: float = 1.0
 ) -> float:
-    """One draw that leaves the density as it is [1]_."""
+    """One slice sampling step from ``at``; it leaves the density invariant [1]_."""
     height = log_density(at) - rng.exponential()
     low = at - width * rng.random()
     high = low + width
@@ -78,7 +78,7 @@ def slice_sample(
 
 
 def _histogram(counts: NDArray[np.integer]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Different counts above 0, and how many of each."""
+    """The distinct positive counts and their frequencies."""
     many = np.bincount(counts[counts > 0]) if counts.size else np.zeros(1, np.int64)
     distinct = np.flatnonzero(many)
     return distinct.astype(float), many[distinct].astype(float)
@@ -87,7 +87,7 @@ def _histogram(counts: NDArray[np.integer]) -> tuple[NDArray[np.float64], NDArra
 def draw_alpha(
     alpha: NDArray[np.float64], by_document: NDArray[np.integer], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Concentrations of topics in documents, one after the other, given ``by_document`` (n_documents, n_topics)."""
+    """Draw the concentrations of topics one after another, given the counts ``by_document`` (n_documents, n_topics)."""
     out = alpha.copy()
     prior = GammaPrior(ALPHA_PRIOR.shape, ALPHA_PRIOR.mean / len(alpha))
     lengths, n_lengths = _histogram(by_document.sum(axis=1))
@@ -111,7 +111,7 @@ def draw_alpha(
 
 
 def draw_beta(beta: float, by_word: NDArray[np.integer], rng: np.random.Generator) -> float:
-    """The concentration of each word in topics, given ``by_word`` (n_words, n_topics)."""
+    """Draw the concentration of words in topics, given the counts ``by_word`` (n_words, n_topics)."""
     n_words = len(by_word)
     values, many = _histogram(by_word.ravel())
     sizes, n_sizes = _histogram(by_word.sum(axis=0))

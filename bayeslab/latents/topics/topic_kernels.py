@@ -1,9 +1,9 @@
 """Compiled loops of :mod:`bayeslab.latents.topics.topics`.
 
-Numbers of topics are padded to whole blocks of 16 with topics of prior weight zero. A block is one value of LLVM's
-vector type, which becomes whatever the processor has (one register of AVX-512, four of SSE or NEON): the loops over
-blocks are written with it because a compiler does not find cumulative sums in vectors by itself. A topic is drawn by
-its lane first, then by its block. Counts are floats of 32 bits, exact up to 2^24.
+Topics are padded to whole blocks of 16 with topics of prior weight zero. A block is one value of LLVM's vector type,
+which LLVM maps to the registers of the processor (one of AVX-512, four of SSE or NEON). The loops over blocks use this
+type because compilers do not vectorise cumulative sums. A topic is drawn by first its lane, then its block. Counts are
+32-bit floats, which are exact up to 2^24.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ONE = np.float32(1)
 _ZERO = np.float32(0)
 _ROTATIONS = tuple(np.uint64(v) for v in (23, 41, 17, 45, 19, 40, 11))
 
-# Calls have one argument less than definitions, which no type checker knows.
+# Calls of intrinsics have one argument less than their definitions, which type checkers do not know.
 intrinsic: Any = extending.intrinsic
 
 _WORD, _INDEX = ir.IntType(32), ir.IntType(64)
@@ -47,7 +47,7 @@ def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any
 
 
 def _splat(builder: Any, value: Any, kind: Any) -> Any:
-    """The same number in all lanes."""
+    """A vector with the same number in all lanes."""
     undefined = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(undefined, value, _WORD(0))
     return builder.shuffle_vector(first, undefined, ir.Constant(_WORDS, [0] * BLOCK))
@@ -56,7 +56,7 @@ def _splat(builder: Any, value: Any, kind: Any) -> Any:
 @intrinsic
 def _add_block(_: Any, share: Any, at: Any, table: Any, row: Any, beta: Any, lane: Any, less: Any, sums: Any) -> Any:
     """``sums[at + 16 : at + 32] = sums[at : at + 16] + share[at : at + 16] * (table.flat[row : row + 16] + beta)``,
-    the product being ``less`` in one lane (outside 0 to 15: in none)."""
+    where ``less`` replaces the product in one lane (in none if ``lane`` is outside 0 to 15)."""
     signature = types.void(
         share, types.int64, table, types.int64, types.float32, types.int64, types.float32, sums
     )  # fmt: skip
@@ -79,7 +79,7 @@ def _add_block(_: Any, share: Any, at: Any, table: Any, row: Any, beta: Any, lan
 
 @intrinsic
 def _scan(_: Any, sums: Any, at: Any, out: Any) -> Any:
-    """``out[:16] = cumsum(sums[at : at + 16])``; the last of them."""
+    """``out[:16] = cumsum(sums[at : at + 16])``; returns the last element."""
     signature = types.float32(sums, types.int64, out)
 
     def code(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
@@ -97,7 +97,7 @@ def _scan(_: Any, sums: Any, at: Any, out: Any) -> Any:
 
 @intrinsic
 def _rank(_: Any, scanned: Any, u: Any) -> Any:
-    """How many of ``scanned[:16]`` are at most u."""
+    """The number of elements of ``scanned[:16]`` that are at most u."""
     signature = types.int64(scanned, types.float32)
 
     def code(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
@@ -112,7 +112,7 @@ def _rank(_: Any, scanned: Any, u: Any) -> Any:
 
 @numba.njit(cache=True, nogil=True)
 def _bits(r):  # type: ignore[no-untyped-def]
-    """64 bits by xoshiro256++ (Blackman, Vigna 2021, ACM TOMS 47(4), 36); ``r`` is its state."""
+    """64 random bits by xoshiro256++ (Blackman, Vigna 2021, ACM TOMS 47(4), 36); ``r`` is its state."""
     s0, s1, s2, s3 = r[0], r[1], r[2], r[3]
     x = s0 + s3
     x = ((x << _ROTATIONS[0]) | (x >> _ROTATIONS[1])) + s0
@@ -125,20 +125,21 @@ def _bits(r):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _uniform(r):  # type: ignore[no-untyped-def]
-    """A number of 24 bits in [0, 1)."""
+    """A uniform number in [0, 1) with 24 random bits."""
     return np.float32(np.int64(_bits(r) >> _ROTATIONS[5]) * np.float32(5.9604645e-08))
 
 
 @numba.njit(cache=True, nogil=True)
 def _fine(r):  # type: ignore[no-untyped-def]
-    """A number of 53 bits in [0, 1)."""
+    """A uniform number in [0, 1) with 53 random bits."""
     return np.int64(_bits(r) >> _ROTATIONS[6]) * 1.1102230246251565e-16
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _picked(r, share, table, row, beta, old, less, sums, scanned, alpha):  # type: ignore[no-untyped-def]
-    """A topic with probability proportional to ``share * (table.flat[row : row + n_padded] + beta)``, that of topic
-    ``old`` being ``less``. ``sums`` (n_padded + 16,) begins with 16 zeros."""
+    """Draw a topic with probability proportional to ``share * (table.flat[row : row + n_padded] + beta)``.
+
+    The weight of topic ``old`` is replaced by ``less``. ``sums`` (n_padded + 16,) begins with 16 zeros."""
     n_padded = len(share)
     for b in range(n_padded // BLOCK):
         first = b * BLOCK
@@ -148,10 +149,10 @@ def _picked(r, share, table, row, beta, old, less, sums, scanned, alpha):  # typ
     if lane > 0:
         u -= scanned[lane - 1]
     k = lane
-    # No way out of the loop: a branch that cannot be foretold costs more.
+    # The loop has no early exit: an unpredictable branch costs more.
     for b in range(1, n_padded // BLOCK):
         k += BLOCK * (sums[lane + b * BLOCK] <= u)
-    # Rounding may lead past the last topic there is.
+    # Rounding may lead beyond the last topic.
     while alpha[k] <= _ZERO:
         k -= 1
     return k
@@ -159,7 +160,7 @@ def _picked(r, share, table, row, beta, old, less, sums, scanned, alpha):  # typ
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def sweep(words, offsets, z, by_word, alphas, group, beta, width, r, n_sweeps):  # type: ignore[no-untyped-def]
-    """Gibbs sweeps over all tokens, topics and proportions integrated out; everything is changed in place.
+    """Collapsed Gibbs sweeps over all tokens, with topics and proportions integrated out; arrays are changed in place.
 
     Parameters
     ----------
@@ -170,11 +171,11 @@ def sweep(words, offsets, z, by_word, alphas, group, beta, width, r, n_sweeps): 
     by_word : float32 (n_words, n_padded)
         Zeros.
     alphas : float32 (n_groups, n_padded)
-        Of documents; zero for padding.
+        Concentrations of topics for each group of documents; zero for padding.
     group : int64 (n_documents,)
-        Which of them a document has.
+        The group of each document.
     beta, width : float32
-        Concentration of each word and of all words.
+        Concentration of each word, and the sum over all words.
     r : uint64 (4,)
     """
     n_padded, n_blocks = alphas.shape[1], alphas.shape[1] // BLOCK
@@ -185,7 +186,7 @@ def sweep(words, offsets, z, by_word, alphas, group, beta, width, r, n_sweeps): 
         by_word[words[i], z[i]] += _ONE
         total[z[i]] += 1
     for _ in range(n_sweeps):
-        # Of counts only, so that however runs are cut they round alike.
+        # Computed from counts only, so that rounding does not depend on how runs are cut.
         for k in range(n_padded):
             inverse[k] = _ONE / (np.float32(total[k]) + width)
         for d in range(len(offsets) - 1):
@@ -197,10 +198,10 @@ def sweep(words, offsets, z, by_word, alphas, group, beta, width, r, n_sweeps): 
                 share[k] = (in_document[k] + alpha[k]) * inverse[k]
             for i in range(offsets[d], offsets[d + 1]):
                 w, old = np.int64(words[i]), np.int64(z[i])
-                # Nothing is taken off in memory: most tokens stay, and reading a block waits for its parts.
+                # The token is not subtracted in memory: most keep their topic, and a block read would wait for a write.
                 less = (in_document[old] - _ONE + alpha[old]) * (by_word[w, old] - _ONE + beta)
                 less /= np.float32(total[old] - 1) + width
-                # As _picked does; a call with arrays here would cost a third of the time.
+                # The code of _picked, inlined: a call with arrays would take a third of the time.
                 for b in range(n_blocks):
                     first = b * BLOCK
                     _add_block(share, first, by_word, w * n_padded + first, beta, old - first, less, sums)
@@ -229,18 +230,18 @@ def sweep(words, offsets, z, by_word, alphas, group, beta, width, r, n_sweeps): 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def sweep_paired(words, offsets, sides, z, by_word, total, alpha, beta, widths, r, n_sweeps):  # type: ignore[no-untyped-def]
-    """Sweeps where words are of several vocabularies, each with its own topics, and documents mix them alike.
+    """Sweeps with several vocabularies, each with separate topics, and with common topic proportions in a document.
 
     Parameters
     ----------
     words : int32 (n_tokens,)
-        Numbered through all vocabularies.
+        Jointly numbered over all vocabularies.
     sides : int64 (n_tokens,)
-        Which vocabulary a token is of.
+        The vocabulary of each token.
     total : int64 (n_sides, n_padded)
         Zeros; the other arguments are those of ``sweep``.
     widths : float32 (n_sides,)
-        Concentration of all words of a vocabulary.
+        Sum of the concentrations of a vocabulary's words.
     """
     n_padded, n_sides = len(alpha), len(widths)
     inverse, share = np.empty((n_sides, n_padded), np.float32), np.empty((n_sides, n_padded), np.float32)
@@ -282,8 +283,8 @@ def sweep_paired(words, offsets, sides, z, by_word, total, alpha, beta, widths, 
 
 @numba.njit(cache=True, nogil=True)
 def _of_word(given, w, z, same, last, step, row):  # type: ignore[no-untyped-def]
-    """``row``: concentrations of word w in topics, with those tokens of the document that are this word: the one at
-    ``last``, before it that at ``same[last]``, and so on until -1."""
+    """Fill ``row`` with the concentrations of word w in topics, including the document's tokens of this word. These are
+    at ``last``, before it at ``same[last]``, and so on until -1."""
     row[:] = given[w]
     while last >= 0:
         row[z[last]] += step
@@ -292,7 +293,7 @@ def _of_word(given, w, z, same, last, step, row):  # type: ignore[no-untyped-def
 
 @numba.njit(cache=True, nogil=True)
 def _seated(k, by, side, alpha, sizes, step, in_document, by_side, share):  # type: ignore[no-untyped-def]
-    """Topic k has one token more of the document (by = 1), or one less (by = -1)."""
+    """Add a token of the document to topic k (by = 1), or remove one (by = -1)."""
     in_document[k] += by
     by_side[side, k] += by
     for s in range(len(sizes)):
@@ -301,8 +302,9 @@ def _seated(k, by, side, alpha, sizes, step, in_document, by_side, share):  # ty
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def sweep_given(words, offsets, z, given, sizes, sides, step, alpha, r, n_sweeps, after, mean):  # type: ignore[no-untyped-def]
-    """Gibbs sweeps over documents apart from each other, what is known of topics being given; from sweep ``after`` on
-    their counts are added to ``mean`` (n_documents, n_padded).
+    """Gibbs sweeps over documents, separately for each, given the topics.
+
+    From sweep ``after`` on, their counts are added to ``mean`` (n_documents, n_padded).
 
     Parameters
     ----------
@@ -311,9 +313,9 @@ def sweep_given(words, offsets, z, given, sizes, sides, step, alpha, r, n_sweeps
     sizes : float32 (n_sides, n_padded)
         Their sums over the words of each vocabulary; ones where probabilities are given.
     sides : int64 (n_words,)
-        Which vocabulary a word is of.
+        The vocabulary of each word.
     step : float32
-        What a token of the document adds to the concentration: 1, or 0 where probabilities are given.
+        Increase of the concentration by a token of the document: 1, or 0 where probabilities are given.
     """
     n_padded, n_sides = len(alpha), len(sizes)
     share, row = np.empty((n_sides, n_padded), np.float32), np.empty(n_padded, np.float32)
@@ -351,7 +353,7 @@ def sweep_given(words, offsets, z, given, sizes, sides, step, alpha, r, n_sweeps
 
 @numba.njit(cache=True, nogil=True)
 def _gather(z, places, starts, n_topics, topic, count, size):  # type: ignore[no-untyped-def]
-    """Lists of the topics of each word and how often: those of word w from ``starts[w]`` on, ``size[w]`` of them."""
+    """Lists of the topics of each word with their counts: ``size[w]`` topics of word w from ``starts[w]`` on."""
     place = np.full(n_topics, -1, np.int64)
     for w in range(len(size)):
         begin, n = starts[w], 0
@@ -369,8 +371,9 @@ def _gather(z, places, starts, n_topics, topic, count, size):  # type: ignore[no
 
 @numba.njit(cache=True, nogil=True)
 def _moved(topic, count, n, at, slot, new):  # type: ignore[no-untyped-def]
-    """The length of a word's list of ``n`` topics after one token went from place ``at`` to ``slot`` (n: to a topic
-    that is not there yet). It never has more places than the word has tokens."""
+    """Move one token of a word from place ``at`` to ``slot`` in its list of ``n`` topics; return the new length.
+
+    ``slot`` n is a topic that is not in the list. The list never has more places than the word has tokens."""
     if slot == n and count[at] == 1:
         topic[at] = new
         return n
@@ -383,7 +386,7 @@ def _moved(topic, count, n, at, slot, new):  # type: ignore[no-untyped-def]
         topic[at], count[at] = topic[n - 1], count[n - 1]
         return n - 1
     if slot > 0 and count[slot] > count[slot - 1]:
-        # Frequent ones to the front, where they are found soon.
+        # Frequent topics are kept at the front.
         topic[slot], topic[slot - 1] = topic[slot - 1], topic[slot]
         count[slot], count[slot - 1] = count[slot - 1], count[slot]
     return n
@@ -391,9 +394,9 @@ def _moved(topic, count, n, at, slot, new):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def sweep_sparse(words, offsets, places, starts, z, alpha, beta, r, n_sweeps):  # type: ignore[no-untyped-def]
-    """The same sweeps where topics are many: the weight of a topic is the sum of three, of which the first is small,
-    the second zero outside the document's topics and the third zero outside the word's (Yao, Mimno, McCallum 2009,
-    Efficient methods for topic model inference on streaming document collections, KDD 15).
+    """Sweeps for many topics. The weight of a topic is a sum of three terms: the first is small, the second is zero
+    outside the document's topics, the third is zero outside the word's topics (Yao, Mimno, McCallum 2009, Efficient
+    methods for topic model inference on streaming document collections, KDD 15).
 
     Parameters
     ----------
@@ -417,7 +420,7 @@ def sweep_sparse(words, offsets, places, starts, z, alpha, beta, r, n_sweeps):  
     for i in range(len(words)):
         total[z[i]] += 1
     for _ in range(n_sweeps):
-        # Lists and sums anew each time, so that however runs are cut they go and round alike.
+        # Lists and sums are rebuilt for each sweep, so that order and rounding do not depend on how runs are cut.
         _gather(z, places, starts, n_topics, topic, count, size)
         smooth = 0.0
         for k in range(n_topics):
@@ -507,11 +510,11 @@ def sweep_sparse(words, offsets, places, starts, z, alpha, beta, r, n_sweeps):  
 
 @numba.njit(cache=True, nogil=True)
 def left_to_right(words, offsets, given, sizes, sides, step, alpha, r, n_particles, n_fresh, out):  # type: ignore[no-untyped-def]
-    """Estimates of log p(words of each document | what is known of topics, alpha): ``out`` (n_documents,).
+    """Estimate log p(words of each document | topics, alpha) by the left-to-right algorithm: ``out`` (n_documents,).
 
-    Particles hold the topics of the tokens so far. The next token's probability, averaged over them, is a factor of the
-    estimate; then particles are chosen again in proportion to it, draw the token's topic, and ``n_fresh`` earlier ones
-    anew, from a random place on.
+    Particles are the topics of the tokens so far. The mean over particles of the next token's probability is a factor
+    of the estimate. Particles are then resampled in proportion to this probability, draw the token's topic, and redraw
+    the topics of ``n_fresh`` earlier tokens from a random position on.
 
     Parameters
     ----------
@@ -549,7 +552,7 @@ def left_to_right(words, offsets, given, sizes, sides, step, alpha, r, n_particl
                 chance[m] = here / (i + width)
             mean = chance.mean()
             total += np.log(mean)
-            # Systematic: one random number, evenly spaced.
+            # Systematic resampling: one random number and equal steps.
             point, source, reached = _fine(r) * mean, 0, chance[0]
             copies[:] = 0
             for _ in range(n_particles):
@@ -558,7 +561,7 @@ def left_to_right(words, offsets, given, sizes, sides, step, alpha, r, n_particl
                     reached += chance[source]
                 copies[source] += 1
                 point += mean
-            # Those that are chosen stay where they are; their copies take the places of those that are not.
+            # Resampled particles keep their place; their copies replace particles that were not resampled.
             source = 0
             for m in range(n_particles):
                 if copies[m] > 0:
@@ -600,7 +603,7 @@ def left_to_right(words, offsets, given, sizes, sides, step, alpha, r, n_particl
 
 @numba.njit(cache=True, nogil=True)
 def _grown(old, n_rows):  # type: ignore[no-untyped-def]
-    """The same numbers with one more block of zeros at the end of each of ``n_rows`` rows."""
+    """The array with one more block of zeros at the end of each of ``n_rows`` rows."""
     n = len(old) // n_rows
     out = np.zeros(n_rows * (n + BLOCK), old.dtype)
     for row in range(n_rows):
@@ -610,7 +613,7 @@ def _grown(old, n_rows):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _begun(base, new, alpha, rest, gamma, r):  # type: ignore[no-untyped-def]
-    """What is left of the weight of topics without tokens when one of them begins, with Beta(1, gamma) of it."""
+    """Give a new topic a Beta(1, gamma) share of the weight of topics without tokens; return the remainder."""
     part = 1.0 - (1.0 - _fine(r)) ** (1.0 / gamma)
     base[new] = alpha * rest * part
     return rest * (1.0 - part)
@@ -618,8 +621,8 @@ def _begun(base, new, alpha, rest, gamma, r):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _seat(topic, base, table, size, dish, following, r):  # type: ignore[no-untyped-def]
-    """Tables of the tokens of a document given their topics: of each token its ``table``, and of each table its
-    ``size`` and ``dish``; their number. ``following`` is room for lists."""
+    """Draw tables for the tokens of a document given their topics: the ``table`` of each token, and the ``size`` and
+    ``dish`` of each table. Returns the number of tables. ``following`` is scratch space for lists."""
     n_tables = 0
     head = np.full(len(base), -1, np.int64)
     for i in range(len(topic)):
@@ -643,7 +646,7 @@ def _seat(topic, base, table, size, dish, following, r):  # type: ignore[no-unty
 
 @numba.njit(cache=True, nogil=True)
 def _link(table, n_tokens, n_tables, begin, following):  # type: ignore[no-untyped-def]
-    """Tokens of each table as lists: the first is ``begin[t]``, the next ``following[i]``, until -1."""
+    """Lists of the tokens of each table: the first is ``begin[t]``, the next ``following[i]``, until -1."""
     begin[:n_tables] = -1
     for i in range(n_tokens - 1, -1, -1):
         following[i], begin[table[i]] = begin[table[i]], i
@@ -651,8 +654,8 @@ def _link(table, n_tokens, n_tables, begin, following):  # type: ignore[no-untyp
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _dish(words, first, following, base, by_word, n, total, beta, width, placed, r):  # type: ignore[no-untyped-def]
-    """A topic for the tokens of a table together: with probability proportional to ``base`` and the probability of
-    their words, one after the other. ``placed`` (n_words,) is zeros."""
+    """Draw a common topic for the tokens of a table, with probability proportional to ``base`` times the probability of
+    their words. ``placed`` (n_words,) is zeros."""
     chance = base.astype(np.float64)
     i, many = first, 0
     while i >= 0:
@@ -661,7 +664,7 @@ def _dish(words, first, following, base, by_word, n, total, beta, width, placed,
         for k in range(len(chance)):
             chance[k] *= (by_word[w * n + k] + beta + placed[w]) / (total[k] + width + many)
             most = max(most, chance[k])
-        # Products of many words would be zero.
+        # Products over many words would underflow.
         chance /= most
         placed[w] += 1
         many += 1
@@ -676,16 +679,16 @@ def _dish(words, first, following, base, by_word, n, total, beta, width, placed,
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta, r):  # type: ignore[no-untyped-def]
-    """One sweep where topics have no fixed number: each document's tokens one by one, then its tables.
+    """One sweep for an unbounded number of topics: for each document, its tokens one by one, then its tables.
 
     Parameters
     ----------
     words, offsets, z, r
-        As of ``sweep``; numbers of topics in z are changed in place.
+        As for ``sweep``; the topics in z are changed in place.
     weights : float64 (n_topics,)
-        Of topics in the corpus.
+        Weights of the topics in the corpus.
     rest : float64
-        Of all topics that no token has.
+        Total weight of topics without tokens.
     alpha, gamma : float64
         Concentrations of documents and of the corpus.
     beta : float32
@@ -693,7 +696,7 @@ def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta,
     Returns
     -------
     total, tables : int64 (n_padded,)
-        Tokens and tables of each topic; new ones are at the end, and may have none left.
+        Numbers of tokens and tables of each topic; new topics are at the end and may be empty.
     """
     n_topics, width = len(weights), np.float32(beta * n_words)
     n = -(-(n_topics + 1) // BLOCK) * BLOCK
@@ -745,7 +748,7 @@ def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta,
                 new = lane
                 for at in range(lane + BLOCK, lane + n, BLOCK):
                     new += BLOCK * (sums[at] <= u)
-                # Rounding may lead to a place without a topic.
+                # Rounding may lead to an entry without a topic.
                 new = new if new < n_topics else old
             else:
                 new = n_topics
@@ -763,8 +766,8 @@ def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta,
                 inverse[new] = _ONE / (np.float32(total[new]) + width)
                 share[old] = (in_document[old] + base[old]) * inverse[old]
                 share[new] = (in_document[new] + base[new]) * inverse[new]
-        # The document's tables, as a Chinese restaurant fills them given its topics; then those with several tokens
-        # choose a topic again.
+        # Draw the document's tables by the Chinese restaurant process given its topics; then redraw the topics of
+        # tables with several tokens.
         document, topic = words[offsets[d] : offsets[d + 1]], z[offsets[d] : offsets[d + 1]]
         n_tables = _seat(topic, base, table, size, dish, following, r)
         _link(table, len(topic), n_tables, begin, following)
@@ -805,7 +808,7 @@ def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta,
 
 @numba.njit(cache=True, nogil=True)
 def _height(by_word, by_document, weight, alpha, beta):  # type: ignore[no-untyped-def]
-    """A topic's factor of the probability of tokens and weights, but for gamma: logarithm."""
+    """Log factor of a topic in the joint probability of tokens and weights, without the factors of gamma."""
     total, out = 0.0, -np.log(weight)
     for w in range(len(by_word)):
         if by_word[w] > 0.0:
@@ -821,20 +824,20 @@ def _height(by_word, by_document, weight, alpha, beta):  # type: ignore[no-untyp
 
 @numba.njit(cache=True, nogil=True)
 def split_merge(words, document, offsets, places, starts, z, weights, alpha, gamma, beta, n_scans, r):  # type: ignore[no-untyped-def]
-    """One proposal to split a topic, or to merge two (Dahl, Newcomb 2022, JSCS 92, 106-125; of topics: Wang, Blei 2012,
-    arXiv 1201.1657, from whom this differs in that weights are proposed along with the tokens).
+    """One split-merge proposal for topics (Dahl, Newcomb 2022, JSCS 92, 106-125; for topics: Wang, Blei 2012, arXiv
+    1201.1657; here weights are proposed together with tokens).
 
-    Two tokens are picked, half of the time of the same word. If they share a topic, its weight is cut in two at random
-    and its tokens are shared out between the two one after the other, each given those before it; else their topics
-    become one, which is accepted with the chance that makes up for the way back.
+    Two tokens are drawn, half of the time of the same word. If they share a topic, a split is proposed: its weight is
+    divided at random, and its tokens are assigned to the two parts sequentially, each given those before it. Otherwise
+    a merger of their topics is proposed. The acceptance probability includes the probability of the reverse move.
 
     Returns
     -------
     before, after : int
-        Numbers of the topics of the two tokens before; equal ones if they shared one.
+        Topics of the two tokens before the move; equal if they shared one.
     share : float
-        What part of the topic's weight the first one keeps after a split, whose second part is numbered
-        ``len(weights)`` in z; 0 after a merger, whose tokens are all in ``before``; -1 where nothing changed.
+        After a split, the share of the topic's weight that the first part keeps; the second part has the number
+        ``len(weights)`` in z. 0 after a merger, whose tokens are all in ``before``; -1 after a rejection.
     """
     n_tokens, n_words = len(words), len(starts) - 1
     i = np.int64(_fine(r) * n_tokens)
@@ -857,7 +860,7 @@ def split_merge(words, document, offsets, places, starts, z, weights, alpha, gam
         if (z[t] == a or z[t] == b) and t != i and t != j:
             tokens[n] = t
             n += 1
-    # The first of -1: no side yet.
+    # -1: not assigned to a part yet.
     side = np.full(n, -1, np.int64)
     by_word, by_document = np.zeros((2, n_words)), np.zeros((2, len(offsets) - 1))
     total = np.ones(2)
@@ -887,7 +890,7 @@ def split_merge(words, document, offsets, places, starts, z, weights, alpha, gam
     ratio = _height(by_word[0], by_document[0], whole * part, alpha, beta)
     ratio += _height(by_word[1], by_document[1], whole * (1.0 - part), alpha, beta)
     ratio -= _height(by_word[0] + by_word[1], by_document[0] + by_document[1], whole, alpha, beta)
-    # The weight of the one is what the two parts are measured by.
+    # Weights of the two parts are relative to the weight of the whole.
     ratio += np.log(gamma) + np.log(whole) - log_chance
     accepted = np.log(1.0 - _fine(r)) < (ratio if split else -ratio)
     if not accepted:

@@ -1,12 +1,12 @@
-r"""Log density of proportions and topics with the topics of words summed out, and its gradient, in one pass.
+r"""Log density of proportions and topics, with the topics of words summed out, and its gradient, in one pass.
 
-Rows :math:`\theta_d` and :math:`\phi_k` are Dirichlet: independent gamma variables divided by their sum, in coordinates
-whose scale is about one wherever they are,
+The Dirichlet rows :math:`\theta_d` and :math:`\phi_k` are independent gamma variables divided by their sum. The gamma
+variables g have coordinates x whose scale is about one everywhere,
 
 .. math:: \log g(x) = \tfrac{1}{a} \log \sigma(x) + 2 \log \log(1 + e^x) - \log 2,
 
-like the normal quantile of Gamma(a), but in closed form: near zero g falls off as a power of which 1/a is the exponent,
-and of large g the square root is taken.
+which resembles the normal quantile transform of Gamma(a) in closed form: near zero g falls
+off like a power with exponent 1/a, and for large g the coordinate grows like the square root of g.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _digamma(a):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def rows(x, a):  # type: ignore[no-untyped-def]
-    """Rows that sum to 1, of coordinates (n, m) and concentrations (m,)."""
+    """Rows that sum to 1, from coordinates (n, m) and concentrations (m,)."""
     out = np.empty(x.shape)
     for i in range(x.shape[0]):
         most = -np.inf
@@ -71,7 +71,7 @@ def rows(x, a):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def coordinate(log_g, a):  # type: ignore[no-untyped-def]
-    """The x of given log g, by bisection."""
+    """The coordinate x for a given log g, by bisection."""
     low, high = -700.0, 700.0
     for _ in range(100):
         middle = (low + high) / 2
@@ -84,7 +84,7 @@ def coordinate(log_g, a):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def _prior(x, a, p, by_p, by_x, by_a):  # type: ignore[no-untyped-def]
-    """Log density of coordinates; gradients are added for it and for what depends on p by ``by_p``."""
+    """Log density of coordinates; its gradients are added, and those of a function of p with gradient ``by_p``."""
     total = 0.0
     for j in range(x.shape[1]):
         total -= x.shape[0] * math.lgamma(a[j])
@@ -105,16 +105,16 @@ def _prior(x, a, p, by_p, by_x, by_a):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def density(parameters, sizes, documents, words, counts):  # type: ignore[no-untyped-def]
-    """Log density, log p(words | θ, φ) with it, and gradient.
+    """Log density, including log p(words | θ, φ), and its gradient.
 
     Parameters
     ----------
     parameters : float64
         Coordinates of θ (n_documents, n_topics), of φ (n_topics, n_words), then α (n_topics,) and β.
     sizes : int64 (3,)
-        Documents, topics, words.
+        Numbers of documents, topics and words.
     documents, words, counts : int64
-        Pairs of document and word, and how often each is there.
+        Pairs of document and word, and the count of each.
     """
     d, k, v = sizes[0], sizes[1], sizes[2]
     gradient = np.zeros(len(parameters))

@@ -1,18 +1,19 @@
 r"""Topic models with an unbounded number of topics: hierarchical Dirichlet processes.
 
-Topics have weights in the whole corpus, and documents share them [1]_:
+Topics have weights in the corpus; documents share the topics [1]_:
 
 .. math:: G_0 \sim \mathrm{DP}(\gamma, \mathrm{Dirichlet}(\beta)), \quad G_d \sim \mathrm{DP}(\alpha, G_0).
 
-With :math:`w_k` the weight of topic k and :math:`w_u` that of all topics without tokens, tokens are drawn by
+With :math:`w_k` the weight of topic k and :math:`w_u` that of all topics without tokens, the topics of tokens are drawn
+from
 
 .. math:: p(z_{di} = k \mid \text{rest}) \propto (n_{dk} + \alpha w_k) \frac{n_{kw} + \beta}{n_k + V \beta}, \qquad
    p(z_{di} = \text{new} \mid \text{rest}) \propto \alpha w_u / V,
 
-and the weights, given how many tables :math:`m_k` serve topic k, from Dirichlet(:math:`m_1, \ldots, m_K, \gamma`)
-(the direct assignment of [1]_, section 5.3). The concentrations are drawn too, by auxiliary variables [1]_ [2]_.
-Updates of single tokens hardly merge two equal topics or split a mixed one: after every sweep some proposals split or
-merge whole topics [3]_.
+and the weights, given the number :math:`m_k` of tables of each topic, from Dirichlet(:math:`m_1, \ldots, m_K, \gamma`)
+(direct assignment, [1]_ section 5.3). The concentrations are drawn by auxiliary variables [1]_ [2]_. Updates of single
+tokens hardly ever merge two equal topics or split a mixed one; therefore each sweep is followed by split-merge
+proposals for whole topics [3]_.
 
 References
 ----------
@@ -38,26 +39,26 @@ from bayeslab.latents.topics.topics import Corpus, State, TopicPrior
 
 __all__ = ["ProcessPrior", "given", "log_words", "proportions", "run", "simulate", "start", "topics"]
 
-# After each sweep; each with so many scans of its tokens to find a good split.
+# Split-merge proposals after each sweep, and scans over the tokens in each proposal to find a good split.
 _PROPOSALS, _SCANS = 3, 2
-# Topics without tokens that new documents may have.
+# Number of topics without tokens that new documents may have.
 _STICKS = 10
 
 
 @dataclass(frozen=True, eq=False)
 class ProcessPrior:
-    """Concentrations: numbers, or the gamma distributions that they are drawn from.
+    """Concentrations: numbers, or their gamma priors.
 
     Parameters
     ----------
     alpha : float or GammaPrior
-        Of documents: the larger, the more topics a document has.
+        Concentration of documents: the larger, the more topics a document has.
     gamma : float or GammaPrior
-        Of the corpus: the larger, the more topics there are.
+        Concentration of the corpus: the larger, the more topics there are.
     beta : float
-        Of each word in a topic.
+        Concentration of each word in a topic.
     learn_beta : bool
-        Whether ``beta`` is only where it starts; its prior is that of
+        Whether beta is learned from the start value ``beta``, with the prior
         :data:`bayeslab.latents.topics.topic_concentrations.BETA_PRIOR`.
     """
 
@@ -69,22 +70,22 @@ class ProcessPrior:
     def __post_init__(self) -> None:
         each = (*(v if isinstance(v, float | int) else v.mean for v in (self.alpha, self.gamma)), self.beta)
         if not all(np.isfinite(v) and v > 0 for v in each):
-            raise ModelError("the concentrations alpha, gamma and beta of topics are positive", code="out-of-range")
+            raise ModelError("the concentrations alpha, gamma and beta must be positive", code="out-of-range")
 
 
 def start(corpus: Corpus, prior: ProcessPrior, rng: np.random.Generator, *, n_topics: int = 1) -> State:
-    """Tokens in so many random topics, in the order of their first tokens.
+    """Initial state: tokens in ``n_topics`` random topics, numbered in the order of their first tokens.
 
     Returns
     -------
     mapping
-        ``z`` (n_tokens,), the topic of each token; ``weights`` (n_topics + 1,), those of the topics in the corpus,
-        the last of all topics without tokens; ``alpha``, ``gamma``, ``beta``; and ``rng``, ``seed`` and ``sweep``, from
-        which the random numbers follow: all that a run goes on from. Few topics to begin with are best: a large topic
-        that is two is split sooner than two large ones that are one are merged.
+        The complete state of a run: ``z`` (n_tokens,), the topic of each token; ``weights`` (n_topics + 1,), the
+        weights of the topics in the corpus, the last for all topics without tokens; ``alpha``, ``gamma``, ``beta``; and
+        ``rng``, ``seed`` and ``sweep``, which determine the random numbers. Start with few topics: the sampler splits a
+        large mixed topic sooner than it merges two large equal ones.
     """
     if n_topics < 1:
-        raise ModelError(f"{n_topics} topics to start with; at least 1 is needed", code="out-of-range")
+        raise ModelError(f"n_topics is {n_topics}; it must be at least 1", code="out-of-range")
     z, n = _renamed(rng.integers(0, n_topics, corpus.n_tokens), n_topics)
     return {
         "z": z,
@@ -103,18 +104,18 @@ def _mean(prior: float | GammaPrior) -> float:
 
 
 def _renamed(z: NDArray[np.integer], n_topics: int) -> tuple[NDArray[np.int32], int]:
-    """Topics without gaps, their order kept."""
+    """Topics renumbered without gaps, in the same order."""
     used = np.bincount(z, minlength=n_topics) > 0
     return (np.cumsum(used) - 1)[z].astype(np.int32), int(used.sum())
 
 
 def run(corpus: Corpus, state: State, prior: ProcessPrior, n_sweeps: int) -> State:
-    """Sweeps over all tokens, each followed by weights and concentrations; a run in pieces gives what one run gives."""
+    """Sweeps over all tokens, weights and concentrations. Runs cut into pieces are bit-identical to one run."""
     from bayeslab.latents.topics.topic_kernels import sweep_process
 
     now = {name: np.array(value) for name, value in state.items()}
     for _ in range(n_sweeps if corpus.n_tokens else 0):
-        # A generator of its own for each sweep, so that nothing but arrays need be kept.
+        # Each sweep has its own generator, so that only arrays need to be stored.
         rng = np.random.default_rng([*now["seed"].tolist(), int(now["sweep"])])
         alpha, gamma, weights = float(now["alpha"]), float(now["gamma"]), now["weights"]
         total, tables = sweep_process(
@@ -123,11 +124,11 @@ def run(corpus: Corpus, state: State, prior: ProcessPrior, n_sweeps: int) -> Sta
         )  # fmt: skip
         now["z"], n = _renamed(now["z"], len(total))
         m = int(tables.sum())
-        # Weights are integrated out where gamma is drawn, so it comes first.
+        # gamma is drawn first, with the weights integrated out.
         if isinstance(prior.gamma, GammaPrior):
             gamma = _draw_gamma(gamma, n, m, prior.gamma, rng)
         now["gamma"] = np.array(gamma)
-        # A weight that is 0 in 32 bits would have no table.
+        # A weight that underflows in 32 bits would get no table.
         now["weights"] = rng.dirichlet(np.append(np.maximum(tables[total > 0], 1), gamma))
         if isinstance(prior.alpha, GammaPrior):
             now["alpha"] = np.array(_draw_alpha(alpha, corpus.lengths, m, prior.alpha, rng))
@@ -140,7 +141,7 @@ def run(corpus: Corpus, state: State, prior: ProcessPrior, n_sweeps: int) -> Sta
 
 
 def _split_or_merged(corpus: Corpus, now: dict[str, NDArray[Any]]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Topics of tokens, and weights, after a proposal."""
+    """Topics of tokens and weights after one split-merge proposal."""
     from bayeslab.latents.topics.topic_kernels import split_merge
 
     z, weights = now["z"], now["weights"]
@@ -159,7 +160,7 @@ def _split_or_merged(corpus: Corpus, now: dict[str, NDArray[Any]]) -> tuple[NDAr
 
 
 def _draw_gamma(gamma: float, n_topics: int, n_tables: int, prior: GammaPrior, rng: np.random.Generator) -> float:
-    """Given that ``n_tables`` draws had ``n_topics`` different values [2]_ (eqs 13, 14)."""
+    """Draw gamma, given ``n_tables`` draws with ``n_topics`` distinct values [2]_ (eqs 13, 14)."""
     rate = prior.rate - np.log(rng.beta(gamma + 1, n_tables))
     odds = (prior.shape + n_topics - 1) / (n_tables * rate)
     shape = prior.shape + n_topics - (rng.random() * (1 + odds) >= odds)
@@ -169,7 +170,7 @@ def _draw_gamma(gamma: float, n_topics: int, n_tables: int, prior: GammaPrior, r
 def _draw_alpha(
     alpha: float, lengths: NDArray[np.int64], n_tables: int, prior: GammaPrior, rng: np.random.Generator
 ) -> float:
-    """Given that documents of these lengths have so many tables together [1]_ (appendix A)."""
+    """Draw alpha, given the lengths of the documents and their total number of tables [1]_ (appendix A)."""
     some = lengths[lengths > 0]
     rate = prior.rate - np.log(rng.beta(alpha + 1, some)).sum()
     shape = prior.shape + n_tables - np.count_nonzero(rng.random(len(some)) * (some + alpha) < some)
@@ -183,13 +184,15 @@ def _by_word(corpus: Corpus, state: State) -> NDArray[np.int64]:
 
 
 def topics(corpus: Corpus, state: State) -> NDArray[np.float64]:
-    """Probabilities of words (n_topics, n_words): their means given the topics of the tokens."""
+    """Posterior means of the word probabilities (n_topics, n_words), given the topics of the tokens."""
     weights = _by_word(corpus, state).T + float(state["beta"])
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def proportions(corpus: Corpus, state: State) -> NDArray[np.float64]:
-    """Proportions (n_documents, n_topics + 1), the last of topics without tokens: their means given the tokens'."""
+    """Posterior means of the proportions (n_documents, n_topics + 1), given the topics of the tokens.
+
+    The last column is the proportion of topics without tokens."""
     n = len(state["weights"])
     counts = np.bincount(corpus.document * n + state["z"], minlength=corpus.n_documents * n).reshape(-1, n)
     shares = counts + float(state["alpha"]) * state["weights"]
@@ -207,11 +210,10 @@ def log_words(corpus: Corpus, state: State) -> float:
 def given(
     corpus: Corpus, state: State, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], TopicPrior, NDArray[np.float64]]:
-    """What a draw says of new documents: means of topics, concentrations, and how well topics are known.
+    """Arguments ``words_of_topics``, ``prior`` and ``sizes`` of :func:`bayeslab.latents.topics.topics.held_out`.
 
-    These are ``words_of_topics``, ``prior`` and ``sizes`` of :func:`bayeslab.latents.topics.topics.held_out`. Behind
-    the topics with tokens come the first of those without, their weights drawn by breaking sticks; the last has all
-    that is left.
+    The topics with tokens come first, then some topics without tokens, whose weights are drawn by stick-breaking; the
+    last topic has the remaining weight.
     """
     phi, beta, gamma = topics(corpus, state), float(state["beta"]), float(state["gamma"])
     parts = np.append(rng.beta(1, gamma, _STICKS - 1), 1.0)
@@ -226,7 +228,7 @@ def given(
 def simulate(
     lengths: NDArray[np.integer] | list[int], n_words: int, prior: ProcessPrior, rng: np.random.Generator
 ) -> tuple[Corpus, NDArray[np.int32]]:
-    """Documents drawn from the model, and topics of their tokens, by the restaurants' seating [1]_ (section 4.1)."""
+    """Documents and their tokens' topics, drawn by the Chinese restaurant franchise [1]_ (section 4.1)."""
     alpha, gamma = (
         float(rng.gamma(v.shape) / v.rate) if isinstance(v, GammaPrior) else float(v)
         for v in (prior.alpha, prior.gamma)

@@ -5,15 +5,15 @@ The log concentrations of a day's documents are a random walk [1]_:
 .. math:: \log \alpha_{tk} \sim \mathrm{Normal}(\log \alpha_{t-1,k}, \tau^2), \quad
    \theta_d \sim \mathrm{Dirichlet}(\alpha_{t(d)}), \quad z_{di} \sim \theta_d, \quad w_{di} \sim \phi_{z_{di}},
 
-with :math:`\alpha_0` the prior's :math:`\alpha`, and topics :math:`\phi_k` that stay as they are. With :math:`\tau = 0`
-all days are alike, which is plain latent Dirichlet allocation; the larger :math:`\tau`, the less a day says about the
-next. Topics of tokens are drawn with proportions and topics integrated out, the concentrations given them by slices, so
-nothing is approximated.
+with :math:`\alpha_0` the prior's :math:`\alpha`, and topics :math:`\phi_k` that do not change. With :math:`\tau = 0`
+all days have the same concentrations: latent Dirichlet allocation. The larger :math:`\tau`, the less a day tells about
+the next. The topics of tokens are drawn with proportions and topics integrated out; the concentrations are drawn given
+them by slice sampling. The sampler is exact.
 
 References
 ----------
-.. [1] Blei, Lafferty (2006). Dynamic topic models. ICML 23, 113-120, whose days are chained in the means of logistic
-   normals; concentrations instead keep the proportions of documents integrated out.
+.. [1] Blei, Lafferty (2006). Dynamic topic models. ICML 23, 113-120. There the random walk is one of means of logistic
+   normals; with concentrations instead, the proportions of documents can be integrated out.
 .. [2] Neal (2003). Slice sampling. Annals of Statistics 31, 705-767.
 """
 
@@ -35,19 +35,19 @@ __all__ = ["DatedCorpus", "SequencePrior", "day_proportions", "run", "simulate",
 
 @dataclass(frozen=True, eq=False)
 class DatedCorpus:
-    """Documents day by day.
+    """Documents in the order of their days.
 
     Parameters
     ----------
     corpus : Corpus
         Documents in the order of their days.
     day : ndarray of int64, shape (n_documents,)
-        From 0 on; days without documents are allowed.
+        Day of each document, from 0 and non-decreasing; days without documents are allowed.
 
     Raises
     ------
     DataError
-        Days that are below 0, fall, or are not one for each document.
+        Days are negative, decrease, or are not one for each document.
     """
 
     corpus: Corpus
@@ -57,7 +57,7 @@ class DatedCorpus:
         day = np.ascontiguousarray(self.day, np.int64)
         if len(day) != self.corpus.n_documents or np.any(np.diff(day) < 0) or np.any(day < 0):
             raise DataError(
-                "each document has a day, 0 or later, and documents come in the order of their days",
+                "each document needs a day, 0 or more, and documents must be in the order of their days",
                 code="not-in-order",
             )
         object.__setattr__(self, "day", day)
@@ -68,23 +68,24 @@ class DatedCorpus:
 
     @cached_property
     def days(self) -> NDArray[np.int64]:
-        """Where each day's documents begin (n_days + 1,)."""
+        """Index of the first document of each day (n_days + 1,)."""
         return np.searchsorted(self.day, np.arange(self.n_days + 1))
 
 
 @dataclass(frozen=True, eq=False)
 class SequencePrior:
-    """What concentrations begin with, and how far they go in a day.
+    """Prior of the daily concentrations.
 
     Parameters
     ----------
     first : TopicPrior
-        Concentrations before the first day, and that of words in topics.
+        Concentrations of topics before the first day, and of words in topics.
     tau : float
-        Standard deviation of a day's step of the logarithm of a concentration; 0: plain topics.
+        Standard deviation of the daily step of a log concentration; 0: latent Dirichlet allocation.
     learn_tau : bool
-        Whether ``tau`` is only where it starts; 1 / tau^2 then has a gamma distribution with this shape and rate.
+        Whether tau is learned from the start value ``tau``; then 1 / tau^2 has a gamma prior.
     shape, rate : float
+        Parameters of this gamma prior.
     """
 
     first: TopicPrior
@@ -96,10 +97,10 @@ class SequencePrior:
     def __post_init__(self) -> None:
         if not (np.isfinite(self.tau) and self.tau >= 0 and self.shape > 0 and self.rate > 0):
             raise ModelError(
-                "tau, a standard deviation, is 0 or more; shape and rate are positive", code="out-of-range"
+                "tau, a standard deviation, must be 0 or more, and shape and rate positive", code="out-of-range"
             )
         if self.learn_tau and self.tau == 0:
-            raise ModelError("tau is learned from a positive value on; given 0", code="out-of-range")
+            raise ModelError("a learned tau needs a positive start value; given 0", code="out-of-range")
 
     @property
     def n_topics(self) -> int:
@@ -107,13 +108,13 @@ class SequencePrior:
 
 
 def start(corpus: DatedCorpus, prior: SequencePrior, rng: np.random.Generator) -> State:
-    """Tokens in random topics, all days alike.
+    """Initial state: tokens in random topics, and the same concentrations on all days.
 
     Returns
     -------
     mapping
-        ``z`` (n_tokens,); ``path`` (n_days, n_topics), logarithms of concentrations; ``tau``; and ``rng``, ``seed`` and
-        ``sweep``, from which the random numbers follow: all that a run goes on from.
+        The complete state of a run: ``z`` (n_tokens,), the topic of each token; ``path`` (n_days, n_topics), the log
+        concentrations; ``tau``; and ``rng``, ``seed`` and ``sweep``, which determine the random numbers.
     """
     return {
         **lda.start(corpus.corpus, prior.n_topics, rng),
@@ -125,7 +126,7 @@ def start(corpus: DatedCorpus, prior: SequencePrior, rng: np.random.Generator) -
 
 
 def run(corpus: DatedCorpus, state: State, prior: SequencePrior, n_sweeps: int) -> State:
-    """Sweeps over all tokens, each followed by the days' concentrations; a run in pieces gives what one run gives."""
+    """Sweeps over all tokens and the daily concentrations. Runs cut into pieces are bit-identical to one run."""
     from bayeslab.latents.topics.topic_kernels import BLOCK, sweep
     from bayeslab.latents.topics.topic_sequence_kernels import draw_path
 
@@ -138,7 +139,7 @@ def run(corpus: DatedCorpus, state: State, prior: SequencePrior, n_sweeps: int) 
         by_word = np.zeros((inner.n_words, alphas.shape[1]), np.float32)
         width = np.float32(prior.first.beta * inner.n_words)
         sweep(inner.words, inner.offsets, now["z"], by_word, alphas, corpus.day, beta, width, now["rng"], 1)
-        # A generator of its own for each sweep, so that nothing but arrays need be kept.
+        # Each sweep has its own generator, so that only arrays need to be stored.
         rng = np.random.default_rng([*now["seed"].tolist(), int(now["sweep"])])
         if prior.tau > 0:
             counts = np.bincount(inner.document * k + now["z"], minlength=inner.n_documents * k).reshape(-1, k)
@@ -153,7 +154,7 @@ def run(corpus: DatedCorpus, state: State, prior: SequencePrior, n_sweeps: int) 
 
 
 def day_proportions(state: State) -> NDArray[np.float64]:
-    """Mean proportions of topics of each day's documents (n_days, n_topics) under its concentrations."""
+    """Expected topic proportions of each day (n_days, n_topics), given its concentrations."""
     alphas = np.exp(state["path"])
     return np.asarray(alphas / alphas.sum(axis=1, keepdims=True))
 
@@ -165,7 +166,7 @@ def simulate(
     prior: SequencePrior,
     rng: np.random.Generator,
 ) -> tuple[DatedCorpus, NDArray[np.float64]]:
-    """Documents of these lengths and days drawn from the model, and the logarithms of the days' concentrations."""
+    """Documents with given lengths and days drawn from the model, and the daily log concentrations."""
     steps = prior.tau * rng.standard_normal((int(np.max(day)) + 1, prior.n_topics))
     path = np.log(prior.first.alpha) + np.cumsum(steps, axis=0)
     thetas = np.stack([rng.dirichlet(np.exp(path[t])) for t in day])

@@ -14,7 +14,7 @@ _STEPS = 50
 
 @numba.njit(cache=True, nogil=True)
 def _of_day(x, others, counts, lengths, begin, end, k):  # type: ignore[no-untyped-def]
-    """log p(topics of a day's documents | concentrations), as far as the one of topic k, exp(x), is in it."""
+    """The terms of log p(topics of a day's documents | concentrations) that contain topic k's concentration exp(x)."""
     concentration = math.exp(x)
     whole, out = others + concentration, 0.0
     base, top = math.lgamma(concentration), math.lgamma(whole)
@@ -27,7 +27,7 @@ def _of_day(x, others, counts, lengths, begin, end, k):  # type: ignore[no-untyp
 
 @numba.njit(cache=True, nogil=True)
 def _one(path, mean, tau, counts, lengths, days, t, k, rng):  # type: ignore[no-untyped-def]
-    """One number of the path by a slice (Neal 2003, Annals of Statistics 31, 705-767)."""
+    """Draw one element of the path by slice sampling (Neal 2003, Annals of Statistics 31, 705-767)."""
     before = path[t - 1, k] if t > 0 else mean[k]
     others = np.exp(path[t]).sum() - math.exp(path[t, k])
     last = t == len(path) - 1
@@ -81,18 +81,18 @@ def _of_all(path, counts, lengths, days):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def draw_path(path, mean, tau, counts, lengths, days, rng):  # type: ignore[no-untyped-def]
-    """Logarithms of concentrations, in place: each in turn by a slice, then each topic's whole path by an elliptical
-    slice (Murray, Adams, MacKay 2010, AISTATS 13, 541-548), which moves all its days together.
+    """Draw the log concentrations, in place: each element by slice sampling, then the whole path of each topic by
+    elliptical slice sampling (Murray, Adams, MacKay 2010, AISTATS 13, 541-548).
 
     Parameters
     ----------
     path : float64 (n_days, n_topics)
     mean : float64 (n_topics,)
-        Before the first day.
+        Log concentrations before the first day.
     tau : float64
-        Standard deviation of a day's step.
+        Standard deviation of a daily step.
     counts : int64 (n_documents, n_topics)
-        Tokens, documents day by day.
+        Numbers of tokens; documents in the order of their days.
     lengths : int64 (n_documents,)
     days : int64 (n_days + 1,)
         Day t has the documents ``days[t]`` to ``days[t + 1]``.

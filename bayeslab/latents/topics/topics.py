@@ -1,18 +1,18 @@
-r"""Topics of documents (latent Dirichlet allocation), topics and proportions integrated out.
+r"""Latent Dirichlet allocation, with topics and proportions integrated out.
 
-Every document has proportions of topics, every topic probabilities of words [1]_:
+Every document has topic proportions, and every topic has word probabilities [1]_:
 
 .. math:: \theta_d \sim \mathrm{Dirichlet}(\alpha), \quad \phi_k \sim \mathrm{Dirichlet}(\beta), \quad
    z_{di} \sim \theta_d, \quad w_{di} \sim \phi_{z_{di}}.
 
-What is left when :math:`\theta` and :math:`\phi` are integrated out is a distribution of the topics z of the tokens,
-from which Gibbs steps draw one token after the other [2]_,
+With :math:`\theta` and :math:`\phi` integrated out, the topics z of the tokens remain. Collapsed Gibbs sampling draws
+them one token after another [2]_,
 
 .. math:: p(z_{di} = k \mid \text{rest}) \propto (n_{dk} + \alpha_k) \frac{n_{kw} + \beta}{n_k + V \beta}.
 
-The proportions of documents that were not seen have no closed form. :func:`held_out` estimates the probability of such
-documents without bias by particles from left to right [3]_, given topics or with topics integrated out; the bounds that
-variational programs print are not this probability.
+The probability of a new document has no closed form. :func:`held_out` estimates it without bias by the left-to-right
+particle algorithm [3]_, given topics or with topics integrated out. The lower bound of variational methods is a
+different quantity.
 
 References
 ----------
@@ -57,20 +57,20 @@ __all__ = [
 
 type State = Mapping[str, NDArray[Any]]
 
-# Counts are floats of 32 bits in the kernels.
+# Counts are 32-bit floats in the kernels.
 _MOST = 1 << 24
-# From so many topics on, what is not zero is cheaper to visit than all in vectors.
+# From this number of topics on, visiting the nonzero counts is faster than vectorised loops over all topics.
 MANY = 256
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Documents as numbers of words, one after the other.
+    """Documents as word indices, concatenated.
 
     Parameters
     ----------
     words : ndarray of int32, shape (n_tokens,)
-        Numbers from 0 to n_words - 1.
+        Word indices from 0 to n_words - 1.
     offsets : ndarray of int64, shape (n_documents + 1,)
         Document d has the tokens ``offsets[d]`` to ``offsets[d + 1]``.
     n_words : int
@@ -79,7 +79,7 @@ class Corpus:
     Raises
     ------
     DataError
-        A number outside the vocabulary; offsets that do not rise.
+        A word index is out of range, or the offsets decrease.
     """
 
     words: NDArray[np.int32]
@@ -89,10 +89,10 @@ class Corpus:
     def __post_init__(self) -> None:
         words, offsets = np.ascontiguousarray(self.words, np.int32), np.ascontiguousarray(self.offsets, np.int64)
         if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(words) or np.any(np.diff(offsets) < 0):
-            raise DataError(f"offsets rise from 0 to the number of tokens, {len(words)}", code="not-in-order")
+            raise DataError(f"offsets must increase from 0 to the number of tokens, {len(words)}", code="not-in-order")
         if len(words) and (words.min() < 0 or words.max() >= self.n_words):
             raise DataError(
-                f"numbers of words are 0 to {self.n_words - 1}; given {words.min()} to {words.max()}",
+                f"word indices must be 0 to {self.n_words - 1}; given {words.min()} to {words.max()}",
                 code="out-of-range",
             )
         object.__setattr__(self, "words", words)
@@ -100,14 +100,14 @@ class Corpus:
 
     @classmethod
     def of(cls, documents: Iterable[Any], n_words: int) -> Self:
-        """From a list of numbers for each document."""
+        """A corpus from a list of word indices for each document."""
         each = [np.asarray(document, np.int32) for document in documents]
         words = np.concatenate(each) if each else np.zeros(0, np.int32)
         return cls(words, np.append(0, np.cumsum([len(e) for e in each])).astype(np.int64), n_words)
 
     @classmethod
     def from_counts(cls, counts: Any) -> Self:
-        """From a table (n_documents, n_words) of counts, dense or sparse (SciPy)."""
+        """A corpus from a matrix of counts (n_documents, n_words), dense or sparse (SciPy)."""
         from scipy.sparse import coo_array
 
         table = coo_array(counts)
@@ -129,7 +129,7 @@ class Corpus:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each document."""
+        """Number of tokens of each document."""
         return np.diff(self.offsets)
 
     @cached_property
@@ -139,17 +139,17 @@ class Corpus:
 
     @cached_property
     def most_common(self) -> int:
-        """How often the most frequent word occurs."""
+        """Number of tokens of the most frequent word."""
         return int(np.bincount(self.words, minlength=1).max())
 
     @cached_property
     def by_word(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Places of the tokens in the order of their words, and where each word's places begin (n_words + 1,)."""
+        """Token indices sorted by word, and the start of each word in them (n_words + 1,)."""
         sizes = np.bincount(self.words, minlength=self.n_words)
         return np.argsort(self.words, kind="stable"), np.append(0, np.cumsum(sizes))
 
     def take(self, documents: Any) -> Corpus:
-        """Some of the documents, by number or mask."""
+        """A subset of the documents, by index or mask."""
         chosen = np.arange(self.n_documents)[documents]
         return Corpus.of((self.words[self.offsets[d] : self.offsets[d + 1]] for d in chosen), self.n_words)
 
@@ -161,9 +161,9 @@ class TopicPrior:
     Parameters
     ----------
     alpha : ndarray (n_topics,)
-        Of the topics in a document; unequal ones let some topics be common [4]_.
+        Concentrations of the topics in a document; unequal ones allow common and rare topics [4]_.
     beta : float
-        Of each word in a topic.
+        Concentration of each word in a topic.
     """
 
     alpha: NDArray[np.float64]
@@ -172,12 +172,12 @@ class TopicPrior:
     def __post_init__(self) -> None:
         alpha = np.atleast_1d(np.asarray(self.alpha, float))
         if not (np.all(np.isfinite(alpha)) and np.all(alpha > 0) and np.isfinite(self.beta) and self.beta > 0):
-            raise ModelError("the concentrations alpha and beta of topics are positive", code="out-of-range")
+            raise ModelError("the concentrations alpha and beta must be positive", code="out-of-range")
         object.__setattr__(self, "alpha", alpha)
 
     @classmethod
     def even(cls, n_topics: int, total: float = 1.0, beta: float = 0.05) -> Self:
-        """The same concentration for all topics, ``total`` together."""
+        """Equal concentrations of all topics, with sum ``total``."""
         return cls(np.full(n_topics, total / n_topics), beta)
 
     @property
@@ -186,27 +186,25 @@ class TopicPrior:
 
 
 def start(corpus: Corpus, n_topics: int, rng: np.random.Generator) -> State:
-    """Tokens in random topics.
+    """Initial state: tokens in random topics.
 
     Returns
     -------
     mapping
-        ``z``, the topic of each token, and ``rng``, the state of the random numbers: all that a run goes on from.
+        The complete state of a run: ``z``, the topic of each token, and ``rng``, the state of the random generator.
     """
     if n_topics < 1:
-        raise ModelError(f"{n_topics} topics; at least 1 is needed", code="out-of-range")
+        raise ModelError(f"n_topics is {n_topics}; it must be at least 1", code="out-of-range")
     z = rng.integers(0, n_topics, corpus.n_tokens).astype(np.int32)
     return {"z": z, "rng": rng.integers(1, np.iinfo(np.uint64).max, 4, np.uint64)}
 
 
 def run(corpus: Corpus, state: State, prior: TopicPrior, n_sweeps: int) -> State:
-    """Gibbs sweeps over all tokens [2]_; a run in pieces gives what one run gives, to the last bit."""
+    """Gibbs sweeps over all tokens [2]_. Runs cut into pieces are bit-identical to one run."""
     from bayeslab.latents.topics.topic_kernels import sweep, sweep_sparse
 
     if corpus.most_common >= _MOST:
-        raise DataError(
-            f"a word occurs {_MOST:,} times or more; leave it out, as words without meaning are", code="too-large"
-        )
+        raise DataError(f"a word occurs {_MOST:,} times or more; leave it out, as a stop word", code="too-large")
     z, rng_state, n_topics = state["z"].copy(), state["rng"].copy(), _padded(prior.n_topics)
     if prior.n_topics >= MANY:
         places, starts = corpus.by_word
@@ -228,13 +226,13 @@ def _padded(n_topics: int) -> int:
 
 def _alpha(prior: TopicPrior) -> NDArray[np.float32]:
     out = np.zeros(_padded(prior.n_topics), np.float32)
-    # Zero is for padding, so what is too small for 32 bits must not become it.
+    # Zero is for padding, so concentrations must not underflow to it in 32 bits.
     out[: prior.n_topics] = np.maximum(prior.alpha, 1e-30)
     return out
 
 
 def _counts(corpus: Corpus, z: NDArray[Any], n_topics: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Tokens by document and topic, and by word and topic."""
+    """Numbers of tokens by document and topic, and by word and topic."""
     by_document = np.bincount(corpus.document * n_topics + z, minlength=corpus.n_documents * n_topics)
     by_word = np.bincount(corpus.words.astype(np.int64) * n_topics + z, minlength=corpus.n_words * n_topics)
     return (
@@ -244,14 +242,14 @@ def _counts(corpus: Corpus, z: NDArray[Any], n_topics: int) -> tuple[NDArray[np.
 
 
 def topics(corpus: Corpus, state: State, prior: TopicPrior) -> NDArray[np.float64]:
-    """Probabilities of words (n_topics, n_words): their means given the topics of the tokens."""
+    """Posterior means of the word probabilities (n_topics, n_words), given the topics of the tokens."""
     _, by_word = _counts(corpus, state["z"], prior.n_topics)
     weights = by_word.T + prior.beta
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def proportions(corpus: Corpus, state: State, prior: TopicPrior) -> NDArray[np.float64]:
-    """Proportions of topics (n_documents, n_topics): their means given the topics of the tokens."""
+    """Posterior means of the topic proportions (n_documents, n_topics), given the topics of the tokens."""
     by_document, _ = _counts(corpus, state["z"], prior.n_topics)
     weights = by_document + prior.alpha
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
@@ -266,19 +264,19 @@ def log_joint(corpus: Corpus, state: State, prior: TopicPrior) -> float:
 
 
 def _dirichlet(a: NDArray[Any]) -> float:
-    """Sum over rows of the logarithm of the Dirichlet's normaliser."""
+    """Sum over rows of the log normalising constant of the Dirichlet distribution."""
     return float(gammaln(a).sum() - gammaln(a.sum(axis=1)).sum())
 
 
 def learned(corpus: Corpus, state: State, prior: TopicPrior, *, beta: bool = True, steps: int = 5) -> TopicPrior:
-    """The prior after some steps towards its most likely value for the counts at hand [4]_ [5]_.
+    """The prior after some fixed-point steps towards its maximum likelihood for the present counts [4]_ [5]_.
 
     Parameters
     ----------
     beta : bool
         Whether the concentration of words is learned too.
     steps : int
-        Fixed-point steps; each raises the likelihood of the counts.
+        Number of fixed-point steps, each of which raises the likelihood of the counts.
     """
     by_document, by_word = _counts(corpus, state["z"], prior.n_topics)
     alpha, one = prior.alpha, prior.beta
@@ -306,12 +304,12 @@ def infer(
     sweeps: int = 100,
     tune: int = 50,
 ) -> NDArray[np.float64]:
-    """Proportions of topics (n_documents, n_topics) of new documents, each on its own.
+    """Topic proportions (n_documents, n_topics) of new documents, independently for each.
 
     Parameters
     ----------
     words_of_topics, sizes, sides
-        As of :func:`held_out`.
+        As for :func:`held_out`.
     """
     from bayeslab.latents.topics.topic_kernels import sweep_given
 
@@ -334,25 +332,25 @@ def held_out(
     particles: int = 20,
     fresh: int = 50,
 ) -> NDArray[np.float64]:
-    """log p(document | topics, alpha) of each document, each on its own, estimated from left to right [3]_.
+    """log p(document | topics, alpha) of each document, estimated by the left-to-right algorithm [3]_.
 
-    The estimate of p is unbiased for any number of particles (those that fit are multiplied, as in a particle filter);
-    its logarithm is too low by about half of its variance.
+    The estimate of p is unbiased for any number of particles, which are resampled as in a particle filter. The expected
+    logarithm is too low by about half of its variance.
 
     Parameters
     ----------
     words_of_topics : ndarray (n_topics, n_words)
-        Probabilities of words; with ``sizes`` their means.
+        Word probabilities; with ``sizes``, their posterior means.
     sizes : ndarray (n_topics,) or (n_sides, n_topics), optional
-        How well topics are known: topic k has the distribution Dirichlet(sizes[k] · words_of_topics[k]), which is
-        integrated out; the words of the document count as they are read. Given the topics of the tokens of other
-        documents, their number plus beta times that of the words. Default: topics are known.
+        Precisions of the topics: topic k has the distribution Dirichlet(sizes[k] · words_of_topics[k]), which is
+        integrated out and updated by the document's words. The precision given other documents is the topic's number of
+        tokens plus beta times the number of words. Default: topics are known.
     sides : ndarray of int (n_words,), optional
-        Of several vocabularies, each with topics of its own: which a word is of.
+        The vocabulary of each word, where there are several vocabularies with separate topics.
     particles : int
-        More of them make the variance less.
+        Number of particles; more reduce the variance.
     fresh : int
-        How many earlier tokens each particle draws anew at each token; more make the variance less too.
+        Number of earlier tokens whose topics each particle redraws at each token; more reduce the variance, too.
     """
     from bayeslab.latents.topics.topic_kernels import left_to_right
 
@@ -366,7 +364,7 @@ def held_out(
 def _given(
     words_of_topics: NDArray[np.floating], sizes: NDArray[np.floating] | None, sides: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64], np.float32]:
-    """What kernels are told of topics: concentrations by word and topic, padded, and how tokens add to them."""
+    """The topics as arguments of kernels: concentrations by word and topic, padded, and the increment of a token."""
     n_topics, n_words = words_of_topics.shape
     of_word = np.zeros(n_words, np.int64) if sides is None else np.asarray(sides, np.int64)
     each = np.ones((int(of_word.max(initial=0)) + 1, n_topics)) if sizes is None else np.atleast_2d(sizes)
@@ -380,7 +378,7 @@ def _given(
 def simulate(
     lengths: Sequence[int], words_of_topics: NDArray[np.float64], prior: TopicPrior, rng: np.random.Generator
 ) -> tuple[Corpus, NDArray[np.float64]]:
-    """Documents of these lengths drawn from the model, and their proportions of topics."""
+    """Documents with given lengths drawn from the model, and their topic proportions."""
     thetas = rng.dirichlet(prior.alpha, len(lengths))
     return simulate_given(lengths, words_of_topics, thetas, rng), thetas
 
@@ -391,7 +389,7 @@ def simulate_given(
     thetas: NDArray[np.float64],
     rng: np.random.Generator,
 ) -> Corpus:
-    """Documents of these lengths with these proportions of topics (n_documents, n_topics)."""
+    """Documents with given lengths and topic proportions (n_documents, n_topics)."""
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
     words, z = np.empty(offsets[-1], np.int32), np.empty(offsets[-1], np.int64)
     for d, theta in enumerate(thetas):
@@ -403,9 +401,9 @@ def simulate_given(
 
 
 def align(reference: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.int64]:
-    """For each topic of ``reference`` (n_topics, n_words) the topic of ``other`` that goes with it, one to one.
+    """For each topic of ``reference`` (n_topics, n_words) the matched topic of ``other``, one to one.
 
-    The pairs have the least sum of squared Hellinger distances.
+    The matching minimises the sum of squared Hellinger distances.
     """
     from scipy.optimize import linear_sum_assignment
 

@@ -12,7 +12,7 @@ __all__ = ["expected_log", "fit_documents"]
 
 @numba.njit(cache=True, nogil=True)
 def _digamma(x):  # type: ignore[no-untyped-def]
-    """By recurrence to x >= 6 and the asymptotic series (Abramowitz, Stegun 1964, 6.3.18); 1e-12 for x > 0."""
+    """Digamma function of x > 0 to 1e-12: recurrence, then the asymptotic series (Abramowitz, Stegun 1964, 6.3.18)."""
     shift = 0.0
     while x < 6.0:
         shift -= 1.0 / x
@@ -33,26 +33,26 @@ def expected_log(a, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 def fit_documents(words, counts, offsets, topics, alpha, gamma, statistics, most, tolerance, bound):  # type: ignore[no-untyped-def]
-    """Coordinate ascent for each document.
+    """Coordinate ascent for the proportions of each document.
 
     Parameters
     ----------
     words : int32 (n_pairs,), counts : float32 (n_pairs,), offsets : int64 (n_documents + 1,)
-        The different words of each document and how often they occur.
+        The distinct words of each document and their counts.
     topics : float32 (n_words, n_topics)
         exp(E[log p(word | topic)]).
     alpha : float64 (n_topics,)
     gamma : float64 (n_documents, n_topics)
-        Where to start; changed in place.
+        Start values; changed in place.
     statistics : float32 (n_words, n_topics)
-        Expected counts, still to be multiplied by ``topics``, are added.
+        Expected counts, not yet multiplied by ``topics``, are added.
     bound : float64 (n_documents,)
-        The document's part of the bound.
+        Each document's term of the bound.
 
     Returns
     -------
     int
-        Iterations of all documents.
+        Total number of iterations.
     """
     n_topics = len(alpha)
     weights, fresh = np.empty(n_topics, np.float32), np.empty(n_topics, np.float32)

@@ -1,9 +1,9 @@
-r"""Topics by variational Bayes, in batches or all documents at once.
+r"""Topics by variational Bayes, from batches of documents or all documents at once.
 
-Proportions, topics and the topics of tokens are taken as independent, with the best Dirichlet distributions
+The mean-field approximation has independent proportions, topics and topics of tokens, with
 :math:`q(\phi_k) = \mathrm{Dirichlet}(\lambda_k)` and :math:`q(\theta_d) = \mathrm{Dirichlet}(\gamma_d)`. A batch moves
-:math:`\lambda` a share :math:`\rho_t = (\tau + t)^{-\kappa}` of the way to what it would be if all documents were like
-the batch's [1]_; one batch with all documents and :math:`\rho = 1` is coordinate ascent, and its bound never falls.
+:math:`\lambda` by a share :math:`\rho_t = (\tau + t)^{-\kappa}` towards its value for a corpus of documents like the
+batch [1]_. One batch with all documents and :math:`\rho = 1` is coordinate ascent, whose bound never falls.
 
 References
 ----------
@@ -25,7 +25,7 @@ from bayeslab.latents.topics.topics import Corpus, TopicPrior
 __all__ = ["VariationalTopics", "fit_online", "fit_variational", "place"]
 
 _MOST, _TOLERANCE = 100, 1e-3
-# Where the search starts: so many sweeps over at most so many documents.
+# Start of the search: number of Gibbs sweeps, and maximum number of documents in them.
 _SWEEPS, _SOME = 50, 2_000
 
 
@@ -36,11 +36,11 @@ class VariationalTopics:
     Attributes
     ----------
     concentration : ndarray (n_topics, n_words)
-        Of the Dirichlet distribution of each topic.
+        Concentrations of the Dirichlet distribution of each topic.
     documents : ndarray (n_documents, n_topics)
-        Of that of each document's proportions.
+        Concentrations of the Dirichlet distribution of each document's proportions.
     bound : ndarray (n_iterations,)
-        A lower bound of log p(words | alpha, beta) after each pass; of batches, its estimate from the batch.
+        Lower bound of log p(words | alpha, beta) after each pass; with batches, its estimate from the batch.
     """
 
     concentration: NDArray[np.float64]
@@ -49,18 +49,18 @@ class VariationalTopics:
 
     @property
     def topics(self) -> NDArray[np.float64]:
-        """Means of the probabilities of words (n_topics, n_words)."""
+        """Means of the word probabilities (n_topics, n_words)."""
         return np.asarray(self.concentration / self.concentration.sum(axis=1, keepdims=True))
 
     @property
     def proportions(self) -> NDArray[np.float64]:
-        """Means of the proportions of topics (n_documents, n_topics)."""
+        """Means of the topic proportions (n_documents, n_topics)."""
         return np.asarray(self.documents / self.documents.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Different words of each document and their counts."""
+    """Distinct words of each document and their counts."""
 
     words: NDArray[np.int32]
     counts: NDArray[np.float32]
@@ -81,7 +81,7 @@ class _Pairs:
 def _expected(
     pairs: _Pairs, concentration: NDArray[np.float64], alpha: NDArray[np.float64], gamma: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Expected counts (n_topics, n_words), and the documents' part of the bound; ``gamma`` is changed in place."""
+    """Expected counts (n_topics, n_words), and the documents' terms of the bound; ``gamma`` is changed in place."""
     from bayeslab.latents.topics.variational_topic_kernels import expected_log, fit_documents
 
     shape = concentration.shape[::-1]
@@ -94,7 +94,7 @@ def _expected(
 
 
 def _of_topics(concentration: NDArray[np.float64], beta: float) -> float:
-    """The topics' part of the bound: minus the divergence of q from the prior."""
+    """The topics' term of the bound: minus the Kullback-Leibler divergence of q from the prior."""
     k, v = concentration.shape
     whole = concentration.sum(axis=1)
     expected = psi(concentration) - psi(whole)[:, None]
@@ -103,7 +103,7 @@ def _of_topics(concentration: NDArray[np.float64], beta: float) -> float:
 
 
 def _start(corpus: Corpus, prior: TopicPrior, rng: np.random.Generator) -> NDArray[np.float64]:
-    """From a few Gibbs sweeps over some documents: from random topics, ascent mostly ends in a poor optimum."""
+    """Start values from a few Gibbs sweeps over some documents, because random topics often lead to a poor optimum."""
     some = corpus
     if corpus.n_documents > _SOME:
         some = corpus.take(np.sort(rng.choice(corpus.n_documents, _SOME, replace=False)))
@@ -116,7 +116,7 @@ def _start(corpus: Corpus, prior: TopicPrior, rng: np.random.Generator) -> NDArr
 def fit_variational(
     corpus: Corpus, prior: TopicPrior, rng: np.random.Generator, *, iterations: int = 200, tolerance: float = 1e-5
 ) -> VariationalTopics:
-    """Coordinate ascent over all documents until the bound rises by less than that share of itself."""
+    """Coordinate ascent over all documents, until the relative gain of the bound is below ``tolerance``."""
     pairs = _Pairs.of(corpus)
     concentration = _start(corpus, prior, rng)
     gamma = np.tile(prior.alpha + 1.0, (corpus.n_documents, 1))
@@ -140,26 +140,26 @@ def fit_online(
     delay: float = 10.0,
     forgetting: float = 0.7,
 ) -> VariationalTopics:
-    """Batch after batch [1]_.
+    """Stochastic variational Bayes, batch by batch [1]_.
 
     Parameters
     ----------
     passes : int
-        How often each document is seen.
+        Number of passes over the documents.
     batch : int
-        Documents of a batch.
+        Number of documents in a batch.
     delay, forgetting : float
-        tau and kappa of the step sizes.
+        Constants tau and kappa of the step sizes.
 
     Raises
     ------
     OptionError
-        kappa outside (0.5, 1], where steps would not settle.
+        kappa is outside (0.5, 1], so the steps would not converge.
     """
     if not 0.5 < forgetting <= 1:
-        raise OptionError(f"forgetting is above 0.5 and at most 1; given {forgetting}", code="out-of-range")
+        raise OptionError(f"forgetting must be above 0.5 and at most 1; given {forgetting}", code="out-of-range")
     if batch < 1:
-        raise OptionError(f"a batch has at least 1 document; given {batch}", code="out-of-range")
+        raise OptionError(f"batch must be at least 1; given {batch}", code="out-of-range")
     pairs, n = _Pairs.of(corpus), corpus.n_documents
     concentration = _start(corpus, prior, rng)
     gamma = np.tile(prior.alpha + 1.0, (n, 1))
@@ -177,7 +177,7 @@ def fit_online(
 
 
 def place(corpus: Corpus, concentration: NDArray[np.float64], prior: TopicPrior) -> NDArray[np.float64]:
-    """Concentrations (n_documents, n_topics) of the proportions of documents, seen or new, topics given."""
+    """Concentrations (n_documents, n_topics) of the proportions of fitted or new documents, given the topics."""
     gamma = np.tile(prior.alpha + 1.0, (corpus.n_documents, 1))
     _expected(_Pairs.of(corpus), concentration, prior.alpha, gamma)
     return gamma

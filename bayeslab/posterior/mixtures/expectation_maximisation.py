@@ -114,7 +114,10 @@ def _search(
     chosen = next(s for s in searches if s.result is best)
     notes = _repairs(chosen.repaired)
     if not notes and (lost := sum(any("collapsed" in text for text in s.repaired) for s in searches)):
-        text = f"in {lost} of {len(searches)} searches a component collapsed on a few equal rows and was restarted elsewhere"
+        text = (
+            f"in {lost} of {len(searches)} searches a component collapsed on a few equal rows and was restarted"
+            " elsewhere"
+        )
         notes.append(Note("pass", "repaired", text))
     if (failed := len(searches) - len(ends)) > 0:
         text = f"{failed} of {len(searches)} searches ended with a component of zero variance"
