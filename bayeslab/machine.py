@@ -1,4 +1,4 @@
-"""Properties of the machine that a run uses."""
+"""Properties of the computer."""
 
 from __future__ import annotations
 

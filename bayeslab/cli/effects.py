@@ -21,7 +21,7 @@ from bayeslab.errors import OptionError
 _FORMATS = (".png", ".svg", ".pdf")
 
 
-def _values(words: list[str], option: str) -> dict[str, Any]:
+def _named_values(words: list[str], option: str) -> dict[str, Any]:
     """Parse ``NAME`` and ``NAME=VALUE[,VALUE...]``; None stands for no value."""
     from bayeslab.language.model_file import parse_value
 
@@ -52,26 +52,26 @@ def command(
         typer.Option(
             "--of",
             metavar="NAME[=CHANGE]",
-            help="Predictor to compare, such as smoker, age=10, age=20,30 or race=pairwise; default: all. With"
-            " --expected its values, such as age=20,30. Repeatable.",
+            help="Predictor to compare, such as smoker, age=10 (a change), age=20,30 (two values) or race=pairwise;"
+            " default: all. With --expected: values of a predictor, such as age=20,30. Repeatable.",
         ),
     ] = None,
     by: Annotated[
-        str | None, typer.Option("--by", metavar="A,B", help="Columns whose values are averaged over separately.")
+        str | None, typer.Option("--by", metavar="A,B", help="Columns that define groups: an average for each.")
     ] = None,
     slope: Annotated[bool, typer.Option("--slope", help="Slopes instead of comparisons.")] = False,
     expected: Annotated[bool, typer.Option("--expected", help="Expected outcomes instead of comparisons.")] = False,
     kind: Annotated[
         str | None,
-        typer.Option(help="difference, ratio or odds ratio; of slopes: slope, elasticity or semi-elasticity."),
+        typer.Option(help="difference, ratio or odds ratio; with --slope: slope, elasticity or semi-elasticity."),
     ] = None,
     at: Annotated[
         list[str] | None,
         typer.Option(
             "--at",
             metavar="NAME=VALUES",
-            help="Instead of the sample: values of a predictor, such as age=20,30, age=quartiles or race=levels; other"
-            " predictors are typical. Repeatable.",
+            help="Values of a predictor instead of the sample, such as age=20,30, age=quartiles or race=levels; other"
+            " predictors are at typical values. Repeatable.",
         ),
     ] = None,
     data: DataOption = None,
@@ -83,37 +83,39 @@ def command(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write here: .csv .tsv .parquet .json.")] = None,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", help="Draw expected outcomes (or slopes) over the predictors here: .png .svg .pdf."),
+        typer.Option(
+            "--plot", help="Plot expected outcomes (or slopes) against the predictors, to this file: .png .svg .pdf."
+        ),
     ] = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
-    """What the predictors do to the expected outcome: comparisons, slopes, and expected outcomes, in its units."""
+    """Effects of predictors on the expected outcome, in its units: comparisons, slopes and expected outcomes."""
     from bayeslab import fitting
     from bayeslab.data.tables import write_table
     from bayeslab.results.effects.estimates import formatted
 
     if plot is not None and plot.suffix not in _FORMATS:
-        raise OptionError(f"{plot}: pictures are written as {', '.join(_FORMATS)}", code="unknown-format")
+        raise OptionError(f"{plot}: a plot is written as {', '.join(_FORMATS)}", code="unknown-format")
     for file in (out, plot):
         check_output(file, run, data, force=force)
     if slope and expected:
-        raise OptionError("--slope and --expected ask for different things: leave one of them out", code="conflict")
-    focal, places, region = _values(of or [], "--of"), _values(at or [], "--at"), _rope(rope)
+        raise OptionError("--slope and --expected exclude each other: leave one of them out", code="conflict")
+    focal, places, region = _named_values(of or [], "--of"), _named_values(at or [], "--at"), _rope(rope)
     for name, value in places.items():
         if value is None:
             raise typer.BadParameter(f"--at takes NAME=VALUES, not '{name}'")
     for name, value in focal.items():
         if value is not None and slope:
-            raise typer.BadParameter(f"--of {name} has no change with --slope: write --of {name}")
+            raise typer.BadParameter(f"with --slope, --of takes a name without values: write --of {name}")
     fit = fitting.open_run(run)
     columns = None if by is None else [name.strip() for name in by.split(",")]
     shared: dict[str, Any] = {"at": places or None, "newdata": data, "by": columns, "scale": scale, "ci_prob": ci_prob}
     kinds: dict[str, Any] = {} if kind is None else {"kind": kind}
     if expected:
         if kind is not None or region is not None:
-            raise OptionError("--kind and --rope are of comparisons and slopes", code="conflict")
-        effects = fit.predictions(**(shared | _over(focal, places, fit, shared)))
+            raise OptionError("--kind and --rope are for comparisons and slopes, not for --expected", code="conflict")
+        effects = fit.predictions(**(shared | _counterfactual(focal, places, fit, shared)))
     elif slope:
         effects = fit.slopes(list(focal) or None, rope=region, **shared, **kinds)
     else:
@@ -142,11 +144,14 @@ def command(
             print(f"written {file}")
 
 
-def _over(focal: dict[str, Any], places: dict[str, Any], fit: Any, shared: dict[str, Any]) -> dict[str, Any]:
-    """For expected outcomes: the sample with each value of the predictors of ``--of``, averaged for each value."""
+def _counterfactual(focal: dict[str, Any], places: dict[str, Any], fit: Any, shared: dict[str, Any]) -> dict[str, Any]:
+    """Arguments for expected outcomes at each value of the predictors of ``--of``, averaged over the sample."""
     if not focal:
         return {}
     if places or shared["newdata"] is not None:
-        raise OptionError("--of sets predictors in the rows of the sample: leave --at and --data out", code="conflict")
+        raise OptionError(
+            "with --expected, --of changes predictors in the rows of the sample: leave --at and --data out",
+            code="conflict",
+        )
     columns = [*focal, *(name for name in shared["by"] or [] if name not in focal)]
     return {"newdata": fit.grid(focal, counterfactual=True), "by": columns}

@@ -1,4 +1,4 @@
-"""``bayeslab report``: one HTML page about a run, or several."""
+"""``bayeslab report``: an HTML page about one or more runs."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="FILE", help="Write here; default RUN/report.html, of several runs report.html."
+            "--out", "-o", metavar="FILE", help="File to write; default RUN/report.html, for several runs report.html."
         ),
     ] = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> int:
-    """Write one HTML page that shows a run, or compares several, to anyone with a browser.
+    """Write an HTML page about a run, or a comparison of several runs, for any browser.
 
-    A run that is unfinished, failed or damaged gives a page that says so, and exit code 1.
+    For an unfinished, failed or damaged run the page describes its state, and the exit code is 1.
     """
     from bayeslab import fitting
     from bayeslab.report.page import BrokenRun, html_of

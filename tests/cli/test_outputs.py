@@ -290,7 +290,7 @@ def test_a_killed_worker_is_said_in_one_line(calibration):
     said = calibration.communicate(timeout=120)[1].splitlines()
     assert calibration.returncode == 1
     assert [line for line in said if line.startswith("error")] == [
-        "error: a worker process was killed, perhaps for want of memory; what is finished is kept: run it again with the same"
+        "error: a worker process was killed, perhaps for lack of memory; what is finished is kept: run it again with the same"
         " seed, with fewer jobs"
     ]
 
