@@ -24,13 +24,13 @@ type Array = NDArray[np.float64]
 WIDTH = 340.0
 _LEFT, _RIGHT = 8.0, 8.0
 _BINS = 20
-# Draws of a chain in a trace, replications in a check.
+# Number of draws of a chain in a trace, and of replications in a check.
 TRACE_POINTS, REPLICATIONS = 200, 25
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A row of a forest: its label, the middle, and intervals from the shortest to the longest."""
+    """A row of a forest plot: its label, point estimate, and intervals from the shortest to the longest."""
 
     label: str
     middle: float
@@ -38,7 +38,7 @@ class Interval:
 
 
 def density(draws: Array, ends: Sequence[tuple[float, float]], name: str, says: str) -> Markup:
-    """The density of one quantity over its intervals.
+    """A density plot of a quantity, with its intervals.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def density(draws: Array, ends: Sequence[tuple[float, float]], name: str, says: 
 
 
 def intervals(rows: Sequence[Interval], says: str) -> Markup:
-    """A forest: for each row the middle and the intervals, on one axis."""
+    """A forest plot: the point estimate and the intervals of each row, on a common axis."""
     names = [shorten(row.label, 24) for row in rows]
     label = min(165.0, 12 + max(text_width(name, 10.5) for name in names))
     ends = np.array([end for row in rows for pair in row.ends for end in pair] + [row.middle for row in rows])
@@ -96,12 +96,12 @@ def intervals(rows: Sequence[Interval], says: str) -> Markup:
 
 
 def points(rows: Sequence[tuple[str, float, float]], says: str) -> Markup:
-    """For each row a number with plus and minus one standard error."""
+    """Estimates with plus and minus one standard error, one for each row."""
     return intervals([Interval(label, middle, [(middle - se, middle + se)]) for label, middle, se in rows], says)
 
 
 def trace(chains: Array, name: str, says: str) -> Markup:
-    """The draws of every chain in order.
+    """A trace plot: the draws of every chain in order.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def trace(chains: Array, name: str, says: str) -> Markup:
 
 
 def ranks(chains: Array, name: str, says: str) -> Markup:
-    """Histograms of the ranks of each chain among all draws: level if the chains agree.
+    """Rank histograms of the chains among all draws, which are flat if the chains agree.
 
     References
     ----------
@@ -176,14 +176,14 @@ def check_curves(observed: Array, replicated: Array, name: str, says: str) -> Ma
 def check_bars(
     values: Sequence[str], observed: Array, low: Array, high: Array, middle: Array, name: str, says: str
 ) -> Markup:
-    """Shares of the values of discrete data, with the middle and an interval of the replications.
+    """Relative frequencies of discrete data, with the median and an interval of the replications.
 
     Parameters
     ----------
     values
         Labels of the values.
     observed, low, high, middle
-        Shares, one for each value.
+        Relative frequencies, one for each value.
     """
     x, y = _Scale(-0.6, len(values) - 0.4, _LEFT, WIDTH - _RIGHT), _Scale(0, max(observed.max(), high.max()), 150, 24)
     wide = min(26.0, 0.7 * (x(1) - x(0)))
@@ -245,7 +245,7 @@ def _padded(low: float, high: float, by: float = 0.03) -> tuple[float, float]:
 
 
 def _limits(draws: Array) -> tuple[float, float]:
-    """The range of a density: 99.4 % of the draws, with room."""
+    """The range of a density plot: 99.4 % of the draws, with a margin."""
     low, high = np.quantile(draws, [0.003, 0.997])
     return _padded(float(low), float(high), 0.06)
 
@@ -255,7 +255,7 @@ def _few_values(draws: Array) -> bool:
 
 
 def _smoothed(draws: Array, low: float, high: float, n: int = 90) -> tuple[Array, Array]:
-    """A kernel density on a grid, up to a factor.
+    """A kernel density estimate on a grid, up to a factor.
 
     A fine histogram is convolved with a normal kernel of Silverman's bandwidth [1]_.
 

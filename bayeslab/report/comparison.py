@@ -1,4 +1,4 @@
-"""Several runs side by side, and their predictive densities where the data are the same."""
+"""The section that compares runs, with their predictive densities if their data are the same."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def section(fits: Mapping[str, Reported], anchors: Mapping[str, str]) -> Markup:
     fits
         The readable runs by name.
     anchors
-        Where each run begins on the page, as an identifier.
+        Identifier of each run's section on the page.
     """
     rows = []
     for name, fit in fits.items():
@@ -64,7 +64,7 @@ def _predictive(fits: Mapping[str, Reported]) -> Markup:
     made = table(["", *map(str, frame.columns)], rows, caption="Comparison, the best model first")
     about = (
         "elpd is the expected log predictive density of a new observation, summed over the data: larger is better. A"
-        " difference counts where it is several times its standard error (se_diff)."
+        " difference matters if it is several times its standard error (se_diff)."
     )
     return joined([_chart(found), paragraph(about), made, findings(found.verdict)])
 

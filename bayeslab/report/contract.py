@@ -1,4 +1,4 @@
-"""What a report reads from a fit."""
+"""The interface of a fit for a report."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ class Reported(Protocol):
 
 
 def record(fit: Reported) -> Fitted:
-    """The record of a run, which the functions behind a fit's methods take."""
+    """The record of a run, the argument of the functions behind a fit's methods."""
     return Fitted(fit.bound_model, fit.data_tree, fit.verdict, fit.info, fit.folder)

@@ -1,4 +1,4 @@
-"""The data: a row for every column, with a sketch, and what was noticed."""
+"""The section with the data: a row for each column with a small histogram, and remarks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def section(fit: Reported) -> Markup:
 
 
 def _described(column: Column) -> tuple[str, Markup]:
-    """The range or the levels of a column, and its sketch."""
+    """The range or the levels of a column, and its small histogram."""
     there = np.asarray(column.values)[~column.absent()].ravel()
     if not there.size:
         return "empty", EMPTY
@@ -52,7 +52,7 @@ def _described(column: Column) -> tuple[str, Markup]:
         levels, counts = np.unique(there, return_counts=True)
         most = np.argsort(-counts, kind="stable")
         n = "1 level" if len(levels) == 1 else f"{len(levels):,} levels"
-        common = "" if counts.max() == 1 else f"; most often {shorten(str(levels[most[0]]), 60)} ({counts.max():,})"
+        common = "" if counts.max() == 1 else f"; most frequent {shorten(str(levels[most[0]]), 60)} ({counts.max():,})"
         words = f"{n}{common}"
         return words, charts.sketch(
             counts[most[:_LEVELS]].astype(float), f"Counts of the most frequent levels: {words}"

@@ -1,4 +1,4 @@
-"""The picture that suits the family, and a table behind it."""
+"""The section with the plot of a family, and the table behind it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bayeslab.results.topics import topics_of
 
 __all__ = ["section"]
 
-# Bytes of a picture as SVG, above which it is a PNG; rows of a table; rows of data with a table of clusters.
+# Maximum size of an SVG plot in bytes (larger ones become PNG), of a table in rows, of data with a table of clusters.
 _SVG_BYTES, _ROWS, _CLUSTERED, _VARIABLES = 200_000, 200, 1_000, 60
 _TITLES = {
     "clusters": "Clusters",
@@ -38,19 +38,19 @@ _TITLES = {
     "field": "Field",
 }
 _SHOWS = {
-    "regions": "What is predicted where, over the inputs",
+    "regions": "Predictions as a function of the inputs",
     "components": "The components over the data",
     "path": "The data, coloured by the most probable path, over the probabilities of the states",
-    "function": "The function with its 89 % interval, over the data",
+    "function": "The function with its 89 % credible interval, and the data",
     "loadings": "The loadings of each column on each feature",
     "words": "The most probable words of each topic",
     "most_probable": "The most probable state of every variable",
-    "edges": "The probability of each edge, from rows to columns",
+    "edges": "The probability of each edge, from row to column",
 }
 
 
 def section(fit: Reported) -> tuple[str, Markup]:
-    """The heading and the content; empty for families whose picture is the predictive check."""
+    """The heading and the content; empty for families whose plot is the predictive check."""
     sampled = "parent_sets" in fit.data_tree.children
     view = fit.bound_model.view
     if sampled:
@@ -78,7 +78,7 @@ def _is_image(fit: Reported) -> bool:
 
 
 def _quietly(make: Callable[[Fitted], Markup], fit: Reported) -> Markup:
-    """The content, or nothing where the fit has none of it."""
+    """The content; a sentence with the reason if the fit has none."""
     try:
         return make(record(fit))
     except BayeslabError as error:
@@ -86,7 +86,7 @@ def _quietly(make: Callable[[Fitted], Markup], fit: Reported) -> Markup:
 
 
 def _figure(fit: Reported, what: str) -> Markup:
-    """A picture drawn by matplotlib, as an image within the page."""
+    """A matplotlib figure as an image embedded in the page."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -112,7 +112,7 @@ def _image(drawn: Any) -> str:
 
 
 def _of_frame(frame: pd.DataFrame, caption: str, *, index: bool) -> Markup:
-    """A data frame as a table, at most its first rows."""
+    """The first rows of a dataframe as a table."""
     shown = plain_table(frame.head(_ROWS).reset_index() if index else frame.head(_ROWS))
     some = f"the first {_ROWS} of {len(frame):,} rows" if len(frame) > _ROWS else ""
     whole = f"{caption}, {some}" if some else caption
@@ -155,7 +155,7 @@ def _topics(fit: Fitted) -> Markup:
 
 
 def _learner(fit: Fitted) -> Markup:
-    return _of_frame(learner_of(fit).confusion(), "Held-out confusions: true classes in rows", index=True)
+    return _of_frame(learner_of(fit).confusion(), "Confusion matrix of held-out rows: true classes in rows", index=True)
 
 
 def _field(fit: Fitted) -> Markup:

@@ -1,4 +1,4 @@
-"""The verdict: what each check looks at, what it found, and what to do."""
+"""The section with the verdict: the meaning and the result of each check, and advice."""
 
 from __future__ import annotations
 
@@ -17,17 +17,15 @@ def badge(word: str, status: Status) -> Markup:
 
 
 def section(verdict: Verdict) -> Markup:
-    """The content of the section: findings that need attention first."""
+    """The content of the section, sorted from fail to pass."""
     order = ("fail", "warn", "pass")
     findings = sorted(verdict.findings, key=lambda finding: order.index(finding.status))
     rows = []
     for finding in findings[:_FINDINGS]:
         meaning = MEANING.get(finding.check, "")
         about = joined([finding.check, element("div", meaning, class_="mute small") if meaning else EMPTY])
-        rows.append(
-            (about, badge(finding.status.upper(), finding.status), finding.message, finding.advice or "nothing")
-        )
+        rows.append((about, badge(finding.status.upper(), finding.status), finding.message, finding.advice or "none"))
     if not rows:
         return EMPTY
-    heads = ["check", "result", "what was found", "what to do"]
-    return table(heads, rows, caption="Checks, those that need attention first", class_="words")
+    heads = ["check", "result", "finding", "advice"]
+    return table(heads, rows, caption="Checks, from fail to pass", class_="words")

@@ -1,7 +1,7 @@
-"""HTML and SVG elements. Text is escaped here and nowhere else, so that no name in a run can become markup.
+"""HTML and SVG elements. All text is escaped here, so that no name in a run can become markup.
 
-Jinja2 is not used: nothing that bayeslab requires brings it, and a page of a dozen sections is as short in Python. A
-template would also have to mark by hand what is markup; here the type :class:`Markup` does.
+There is no template engine: Jinja2 would be an extra dependency, and a page of a dozen sections is as short in Python.
+The type :class:`Markup` distinguishes markup from text that must be escaped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ type Attribute = str | float | bool | None
 
 
 class Markup(str):
-    """HTML or SVG, as opposed to text that is still to be escaped."""
+    """HTML or SVG, as opposed to text that must be escaped."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ _VOID = frozenset({"br", "img", "input", "meta"})
 
 
 def text(value: object) -> Markup:
-    """Any value as escaped text; control characters are written out, such as ``\\x1b``."""
+    """A value as escaped text; control characters are shown as escapes, such as ``\\x1b``."""
     if isinstance(value, Markup):
         return value
     line = printable(str(value), keep="\n\t").encode("utf-8", "replace").decode()
@@ -35,7 +35,7 @@ def text(value: object) -> Markup:
 
 
 def joined(parts: Iterable[object], by: str = "") -> Markup:
-    """Parts in a row; those that are not markup are escaped."""
+    """Concatenated parts; parts that are not markup are escaped."""
     return Markup(text(by).join(text(part) for part in parts))
 
 
@@ -47,10 +47,10 @@ def element(name: str, /, *inside: object, **attributes: Attribute) -> Markup:
     name
         The name of the element.
     *inside
-        Its content; what is not markup is escaped.
+        Its content; parts that are not markup are escaped.
     **attributes
-        Values are escaped, numbers have at most two decimals. Underscores in names become hyphens; one at the end is
-        left out (``class_``). None and False leave the attribute out, True writes it without a value.
+        Its attributes. Values are escaped, and numbers have at most two decimals. Underscores in names become hyphens;
+        a trailing one is removed (``class_``). None and False omit the attribute, True writes it without a value.
     """
     listed = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
@@ -73,7 +73,7 @@ def paragraph(*inside: object, class_: str | None = None) -> Markup:
 
 
 def details(heading: object, *inside: object, open_: bool = False) -> Markup:
-    """Content that is folded away under a heading."""
+    """Content that is folded under a heading."""
     return element("details", element("summary", heading), *inside, open=open_)
 
 
@@ -84,14 +84,14 @@ def table(
     caption: object = "",
     class_: str | None = None,
 ) -> Markup:
-    """A table in a box that scrolls sideways; the first cell of each row is the row's heading.
+    """A table that scrolls horizontally; the first cell of each row is the row's heading.
 
     Parameters
     ----------
     headings, rows
         Texts or markup.
     caption
-        What the table shows.
+        The caption of the table.
     class_
         A class of the table: ``words`` for cells of text, which are left-aligned and wrapped.
     """

@@ -1,4 +1,4 @@
-"""The model: its graph, the priors that were used, and its file."""
+"""The section with the model: its graph, its priors and its file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bayeslab.results.structures import structures_of
 
 __all__ = ["file_text", "section"]
 
-# Nodes of a graph that is drawn, priors, characters of the model file.
+# Maximum number of nodes in a drawing, of priors, and of characters of the model file.
 _NODES, _PRIORS, _LETTERS = 150, 400, 100_000
 
 
@@ -46,7 +46,7 @@ def _priors(fit: Reported) -> Markup:
     if not priors:
         return paragraph("Priors that the model file does not state are the defaults of its family.", class_="mute")
     some = list(priors.items())[:_PRIORS]
-    made = table(["parameter", "prior"], some, caption="Priors as they were used", class_="words")
+    made = table(["parameter", "prior"], some, caption="Priors of the fit", class_="words")
     left = len(priors) - len(some)
     return joined([made, *([paragraph(f"{left:,} more are not shown.", class_="mute")] if left else [])])
 
@@ -56,6 +56,6 @@ def _file(fit: Reported) -> Markup:
 
 
 def file_text(content: str) -> Markup:
-    """A model file as preformatted text; of a very long one the beginning."""
+    """A model file as preformatted text; a very long one is truncated."""
     note = f"\n… {len(content) - _LETTERS:,} more letters" if len(content) > _LETTERS else ""
     return element("pre", element("code", content[:_LETTERS] + note), tabindex=0)

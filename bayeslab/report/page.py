@@ -1,4 +1,4 @@
-"""The page: sections of one run or several in one self-contained HTML file."""
+"""The page: the sections of one or more runs in a self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BrokenRun:
     path
         The run folder.
     error
-        Why it cannot be opened.
+        The error that opening it raised.
     """
 
     def __init__(self, path: Path, error: BayeslabError) -> None:
@@ -44,12 +44,12 @@ class BrokenRun:
 
 
 def html_of(runs: Mapping[str, Reported | BrokenRun]) -> str:
-    """The report of one run or several as the text of an HTML file.
+    """The report of one or more runs as the text of an HTML file.
 
     Parameters
     ----------
     runs
-        The runs by name, in their order on the page.
+        The runs by name, in the order of the page.
     """
     several = len(runs) > 1
     anchors = {name: f"run-{k}" for k, name in enumerate(runs, 1)}
@@ -74,7 +74,7 @@ def html_of(runs: Mapping[str, Reported | BrokenRun]) -> str:
 
 
 def _article(fit: Reported, name: str, anchor: str, n_runs: int) -> Markup:
-    """Everything about one run."""
+    """The sections of a run."""
     quantities = posterior.quantities_of(fit)
     checked = predictive.section(fit)
     heading, picture = family.section(fit)
@@ -104,9 +104,9 @@ def _article(fit: Reported, name: str, anchor: str, n_runs: int) -> Markup:
 
 
 def _document(title: str, body: Markup) -> str:
-    """The whole file. Nothing is loaded: the policy allows only its one script, style sheets and images inside it.
+    """The HTML file. It loads nothing: its content security policy allows only the embedded script, styles and images.
 
-    Styles may be inline because matplotlib's drawings have them.
+    Inline styles are allowed because the SVG files of matplotlib have them.
     """
     digest = b64encode(sha256(SCRIPT.encode()).digest()).decode()
     policy = (

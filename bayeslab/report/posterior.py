@@ -1,4 +1,4 @@
-"""The posterior: a table with three intervals, densities of single quantities, and forests of vectors."""
+"""The section with the posterior: a table with three intervals, densities of scalars, forest plots of vectors."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["PROBABILITIES", "Quantities", "quantities_of", "section"]
 type Array = NDArray[np.float64]
 
 PROBABILITIES = (0.5, 0.89, 0.95)
-# Rows of the table, forests, and rows of each; densities.
+# Maximum numbers of rows in the table, of forest plots, of rows in each, and of densities.
 _ROWS, _FORESTS, _FOREST_ROWS, _DENSITIES = 2_000, 8, 40, 12
-# Rows of the table that are visible at first.
+# Number of rows of the table that are not folded.
 _VISIBLE = 30
 
 
@@ -34,7 +34,7 @@ class Quantities:
     Attributes
     ----------
     frame : DataFrame
-        The summary, with the ends of all intervals where there are any.
+        The summary, with the ends of all intervals if it has any.
     blocks : list of Block
         The draws by variable, without internal ones.
     """
@@ -43,7 +43,7 @@ class Quantities:
     blocks: list[convergence.Block]
 
     def draws(self, label: str) -> Array | None:
-        """The draws of a row of the summary, shape (chain, draw); None if the row does not stand for draws."""
+        """The draws of a row of the summary, shape (chain, draw); None if the row has no draws."""
         if label not in self._places:
             return None
         block, place = self._places[label]
@@ -94,7 +94,7 @@ def section(quantities: Quantities, n_runs: int = 1) -> Markup:
     parts = [_table(quantities.frame, max(100, _ROWS // n_runs))]
     if pictures:
         parts.append(element("div", *pictures, class_="charts"))
-        bars = "Bars are intervals of 50, 89 and 95 % (equal tails), dots are means; the table has the numbers."
+        bars = "Bars are equal-tailed credible intervals of 50, 89 and 95 %, dots are means; the table has the numbers."
         parts.append(paragraph(bars, class_="mute"))
     return joined(parts)
 
@@ -129,7 +129,7 @@ def _table(frame: pd.DataFrame, most: int) -> Markup:
 
 
 def _columns(head: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
-    """Headings of the table, each with its columns of the summary; the ends of an interval are one cell."""
+    """Headings of the table, each with its columns of the summary; both ends of an interval share a cell."""
     pairs = [("50 %", "25%", "75%"), ("89 %", "5.5%", "94.5%"), ("95 %", "2.5%", "97.5%")]
     intervals = [
         (f"{word} interval", (head.index(a), head.index(b))) for word, a, b in pairs if a in head and b in head
@@ -169,7 +169,7 @@ def _densities(quantities: Quantities) -> list[Markup]:
 
 
 def _forests(quantities: Quantities) -> list[Markup]:
-    """A forest for each vector of the posterior."""
+    """A forest plot for each vector of the posterior."""
     frame = quantities.frame
     if "eti95_lb" not in frame:
         return []

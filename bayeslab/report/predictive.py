@@ -1,4 +1,4 @@
-"""How well the fit agrees with its data: replications beside the data, and statistics with p-values."""
+"""The section with posterior predictive checks: replications beside the data, and statistics with p-values."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["section", "thinned"]
 
 type Array = NDArray[np.float64]
 
-# Posterior draws that are replicated, outcomes, cells of all replications together.
+# Maximum number of posterior draws to replicate, of outcomes, and of cells in all replications together.
 _DRAWS, _OUTCOMES, _CELLS = 1_000, 6, 20_000_000
 _STATISTICS = ("mean", "sd", "min", "max")
-# p-values that are marked.
+# p-values to be marked.
 _SMALL = 0.05
 
 
 def thinned(fit: Reported, most: int) -> tuple[Fitted, int]:
-    """The record of a fit with at most this many draws of all chains together, evenly spaced, and their number."""
+    """The record of a fit with at most ``most`` evenly spaced draws of all chains together, and their number."""
     sizes = fit.posterior.sizes
     n, chains = sizes["draw"], sizes["chain"]
     kept = max(1, min(n, most // max(chains, 1)))
@@ -41,14 +41,14 @@ def thinned(fit: Reported, most: int) -> tuple[Fitted, int]:
 
 
 class Checked(NamedTuple):
-    """The content of the section, and whether it has a check."""
+    """The content of the section, and whether it contains a check."""
 
     content: Markup
     checked: bool
 
 
 def section(fit: Reported) -> Checked:
-    """Replications beside the data; a sentence where there are none."""
+    """Replications beside the data; a sentence with the reason if there are none."""
     if fit.model.model.is_learner:
         return Checked(EMPTY, False)
     rows = sum(int(np.size(column.values)) for column in fit.data.dataset.columns.values()) or 1
@@ -63,11 +63,13 @@ def section(fit: Reported) -> Checked:
         if not _is_class(fit, name):
             lines += [_line(name, word, observed, drawn) for word in _STATISTICS]
     thin = "" if n_draws >= fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] else ", evenly spaced"
-    about = f"Data that the fit would produce, at {n_draws:,} posterior draws{thin}, beside the data that it was given."
+    about = f"Data that the fit would produce, at {n_draws:,} posterior draws{thin}, beside the observed data."
     parts: list[object] = [paragraph(about), element("div", *pictures, class_="charts")]
     if lines:
         heads = ["outcome", "statistic", "data", "replications", "89 % interval", "p-value"]
-        rule = "A p-value near 0 says that replications hardly ever reach the data: the model misses this feature."
+        rule = (
+            "A p-value near 0: replications are hardly ever as extreme as the data, so the model misses this feature."
+        )
         parts += [table(heads, lines, caption="Statistics of data and replications"), paragraph(rule, class_="mute")]
     if len(both) > _OUTCOMES:
         parts.append(paragraph(f"{len(both) - _OUTCOMES} more outcomes are not shown.", class_="mute"))
@@ -109,6 +111,6 @@ def _bars(fit: Reported, name: str, observed: Array, drawn: Array, values: Array
     shares = np.array([(drawn == v).mean(axis=1) for v in values])
     low, high = np.quantile(shares, [0.055, 0.945], axis=1)
     real = np.array([(observed == v).mean() for v in values])
-    says = f"Shares of the values of {name}: the data (bars), and replications (dots with 89 % intervals)"
+    says = f"Relative frequencies of {name}: the data (bars), and replications (dots with 89 % intervals)"
     chart = charts.check_bars(words, real, low, high, shares.mean(axis=1), name, says)
     return element("figure", chart, element("figcaption", says))

@@ -1,4 +1,4 @@
-"""How to get the same answer again: command, seed, versions, digests, timings; a paragraph for a methods section."""
+"""The section on reproducibility: command, seed, versions, digests, timings, and a paragraph for a methods section."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def section(fit: Reported, *, checked: bool, intervals: bool) -> Markup:
 
 
 def command_of(info: Mapping[str, Any]) -> str:
-    """The command that makes the run again."""
+    """The command that reproduces the run."""
     words = ["bayeslab", "fit", "model.yaml", "--method", str(info["method"]), "--seed", str(info["seed"])]
     for name, value in info["options"].items():
         if value is None or isinstance(value, dict | list):

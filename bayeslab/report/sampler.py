@@ -1,4 +1,4 @@
-"""How the sampler went: traces and ranks of the quantities with the fewest effective draws."""
+"""The section on the sampler: traces and ranks of the quantities with the smallest effective sample sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORST, _DISTINCT = 6, 50
 
 
 def section(fit: Reported, quantities: Quantities) -> Markup:
-    """The content of the section; empty for draws that do not come from chains."""
+    """The content of the section; empty for draws that are not from Markov chains."""
     frame = quantities.frame
     if "r_hat" not in frame or "ess_bulk" not in frame:
         return EMPTY
@@ -32,7 +32,7 @@ def section(fit: Reported, quantities: Quantities) -> Markup:
         row = worst.loc[label]
         says = f"Trace of {label}: R-hat {row['r_hat']:.3f}, bulk ESS {row['ess_bulk']:.0f}"
         pictures.append(charts.trace(draws, label, says))
-        # Ranks of a few values are ties.
+        # A few distinct values have tied ranks.
         if len(draws) > 1 and len(np.unique(draws)) > _DISTINCT:
             pictures.append(charts.ranks(draws, label, f"Rank histograms of {label} by chain"))
     sizes = fit.posterior.sizes
@@ -58,7 +58,7 @@ def section(fit: Reported, quantities: Quantities) -> Markup:
 
 
 def _statistics(fit: Reported) -> list[Markup]:
-    """What NUTS reports about each chain."""
+    """Statistics of NUTS for each chain."""
     if "sample_stats" not in fit.data_tree.children:
         return []
     group = fit.data_tree["sample_stats"].to_dataset()

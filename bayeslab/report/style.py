@@ -60,7 +60,7 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 @media (max-width: 30em) {body {padding: .7em; font-size: 14px} h1 {font-size: 1.3em}}
 """
 
-# Sorting by a click on a heading, and a search for rows. Without scripts the table is as it is.
+# Sorting by a click on a heading, and a search for rows. Without scripts the table is not sorted.
 SCRIPT = """
 "use strict";
 for (const table of document.querySelectorAll("table.sortable")) {

@@ -1,4 +1,4 @@
-"""The part of a report about a run that has no result: unfinished, failed or damaged."""
+"""The part of a report about a run without a result: unfinished, failed or damaged."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _STATES: dict[str, tuple[str, Status]] = {
 
 
 def article(path: Path, error: BayeslabError) -> Markup:
-    """What is known of a run without a result.
+    """The page's article about a run without a result.
 
     Parameters
     ----------
     path
         The run folder.
     error
-        Why it cannot be opened.
+        The error that opening it raised.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def article(path: Path, error: BayeslabError) -> Markup:
     name = info["name"] if info else path.name
     parts = [
         element("h1", name, " ", badge(word, status)),
-        paragraph("This run has no result that could be shown.", class_="lead"),
+        paragraph("This run has no result to show.", class_="lead"),
         paragraph(element("b", "Why: "), str(error)),
     ]
     if info and info.get("error") and info["error"] not in str(error):
@@ -68,7 +68,7 @@ def article(path: Path, error: BayeslabError) -> Markup:
 
 def _advice(word: str) -> str:
     if word == "FAILED":
-        return "correct the cause and fit the model again; bayeslab check names mistakes before anything is sampled."
+        return "correct the cause and fit the model again; bayeslab check reports mistakes before anything is sampled."
     if word == "DAMAGED":
         return "complete it with bayeslab fit --resume where the model and the data are intact, or fit the model again."
     return "wait until it ends if it is still running; otherwise complete it with bayeslab fit --resume."

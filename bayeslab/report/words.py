@@ -1,4 +1,4 @@
-"""Paragraphs in plain words, made from the numbers of a fit."""
+"""Paragraphs of a report, written from the numbers of a fit."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _METHODS = {
     "exact": "computed exactly, up to numerical integration where a quantity has no closed form",
     "em": "maximised by the EM algorithm",
     "gibbs": "sampled by Gibbs sampling",
-    "map": "maximised; the answer is the posterior mode",
-    "laplace": "approximated by a normal distribution at its mode",
+    "map": "maximised; the estimate is the posterior mode",
+    "laplace": "approximated by a normal distribution at its mode (Laplace approximation)",
     "advi": "approximated by automatic differentiation variational inference",
     "pathfinder": "approximated by Pathfinder",
     "smc": "sampled by sequential Monte Carlo",
@@ -60,7 +60,7 @@ _METHODS = {
 }
 
 
-# Methods whose models are graphs of PyMC.
+# Methods that use the PyMC graph of a model.
 _OF_GRAPHS = ("nuts", "advi", "laplace", "map", "pathfinder", "smc")
 
 
@@ -84,7 +84,7 @@ def size_of(fit: Reported) -> Size:
 
 
 def headline(fit: Reported, frame: pd.DataFrame) -> str:
-    """One paragraph: what was fitted to what, whether to trust it, and the first results."""
+    """A paragraph with the model and data, the verdict, and the first results."""
     size, verdict = size_of(fit), fit.verdict
     to = f" to {size.rows}" if size.rows else ""
     what = f"The model {fit.model.name}, of the family {fit.model.model.family},"
@@ -92,7 +92,7 @@ def headline(fit: Reported, frame: pd.DataFrame) -> str:
     flawed = [finding.check for finding in verdict.findings if finding.status != "pass"]
     n = len(verdict.findings)
     if not n:
-        out.append("Nothing was checked.")
+        out.append("There were no checks.")
     elif flawed:
         names = list(dict.fromkeys(flawed))
         shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
@@ -132,7 +132,7 @@ def _largest_topics(fit: Reported) -> str:
 
 
 def _first_rows(frame: pd.DataFrame) -> str:
-    """The first quantities of the summary, scalars first, in a sentence."""
+    """A sentence with the first quantities of the summary, scalars first."""
     if not len(frame):
         return ""
     head, out = headings(frame), list[str]()
@@ -178,10 +178,10 @@ def methods(fit: Reported, *, checked: bool, intervals: bool) -> tuple[str, list
         f"{what} was {how}{'' if size.draws == 'one point' else f', with {size.draws}{warm}'} (seed {fit.seed})."
     )
     if any(finding.check == "R-hat" for finding in fit.verdict.findings):
-        out.append("Convergence was judged by rank-normalised split R-hat and effective sample sizes.")
+        out.append("Convergence was assessed by rank-normalised split R-hat and effective sample sizes.")
         used.append(REFERENCES["r_hat"])
     if checked:
-        out.append("The fit was compared with its data by posterior predictive checks.")
+        out.append("The fit was assessed by posterior predictive checks.")
         used.append(REFERENCES["predictive"])
     if intervals:
         out.append("Intervals are equal-tailed credible intervals.")

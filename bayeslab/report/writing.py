@@ -1,4 +1,4 @@
-"""A report as a value, and as a file."""
+"""A report as an object, and as a file."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ __all__ = ["Report", "check_path"]
 
 
 def check_path(path: str | os.PathLike[str], *, force: bool) -> None:
-    """Refuse a path before any work: an existing file without ``force``, a folder, or one in no folder.
+    """Check that a page can be written to a path, before any work.
 
     Raises
     ------
     OptionError
-        The page cannot be written there.
+        The path is an existing file without ``force``, a folder, or in a folder that does not exist.
     """
     where = shown(path)
     if os.path.isdir(path):
-        raise OptionError("this is a folder: give the name of a file to write", where=where, code="not-a-file")
+        raise OptionError("this is a folder: give the name of a file", where=where, code="not-a-file")
     if not os.path.isdir(Path(path).parent):
-        raise OptionError("there is no such folder to write to", where=where, code="no-such-file")
+        raise OptionError("its folder does not exist", where=where, code="no-such-file")
     if os.path.lexists(path) and not force:
-        raise OptionError("the file is there already; force=True replaces it", where=where, code="file-exists")
+        raise OptionError("the file exists; force=True replaces it", where=where, code="file-exists")
 
 
 @dataclass(frozen=True)
 class Report:
-    """A report: one HTML page that needs nothing else.
+    """A report: a self-contained HTML page.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Report:
     html: str
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
-        """Write the page to a file, completely or not at all.
+        """Write the page to a file, atomically.
 
         Parameters
         ----------

@@ -657,11 +657,13 @@ def _divergences(
             return Finding("warn", "divergences", tail[0], n, text, advice)
         return Finding("fail", "divergences", tail[0], n, f"{text}: posterior mass beyond it may be missing", advice)
     if n / total <= DIVERGENT_WARN:
-        return Finding("pass", "divergences", where, n, f"{text}, not in one tail: too few to change the answer")
+        return Finding(
+            "pass", "divergences", where, n, f"{text}, not concentrated in a tail: too few to change the answer"
+        )
     text += f", most in {where}"
     if n / total > DIVERGENT_FAIL:
         return Finding("fail", "divergences", where, n, text, advice)
-    return Finding("warn", "divergences", where, n, f"{text}; not in one tail", advice)
+    return Finding("warn", "divergences", where, n, f"{text}; not concentrated in a tail", advice)
 
 
 def _energy(energy: NDArray[Any], chains: list[str], remedies: Remedies) -> Finding:

@@ -1,8 +1,8 @@
-"""Effects in the units of the question: expected outcomes, comparisons and slopes at given values of the predictors.
+"""Marginal effects in the units of the outcome: expected outcomes, comparisons and slopes at values of the predictors.
 
 The steps are those of marginaleffects [1]_. A *quantity* (an expected outcome, a comparison of two, or a slope) is
-computed for every row of a *table* (the sample of the fit, new data, or a grid), at every draw of the posterior, and
-*averaged* over the rows or over groups of them. Intervals are quantiles of the draws of that average.
+computed for every row of a *table* (the sample of the fit, new data, or a grid) and every posterior draw, and
+*averaged* over all rows or over groups of rows. Credible intervals are quantiles of the draws of the average.
 
 References
 ----------

@@ -15,7 +15,7 @@ from bayeslab.results.effects.rows import Rows, Situation
 
 __all__ = ["Groups", "averaged", "groups_of"]
 
-_BATCH = 4_000_000  # cells (draws × rows × levels) that are evaluated at once
+_BATCH = 4_000_000  # cells (draws × rows × levels) evaluated at once
 
 type Combine = Callable[[list[np.ndarray]], np.ndarray]
 
@@ -52,13 +52,13 @@ class Groups:
 
 
 def groups_of(rows: Rows, by: str | Sequence[str] | bool | None) -> Groups:
-    """The groups that the argument ``by`` means.
+    """The groups defined by the argument ``by``.
 
     Parameters
     ----------
     by
-        Columns: a group for each combination of their values. True: one group. False: every row is a group. None: one
-        group if the rows are the sample, else every row.
+        Columns: a group for each combination of their values. True: one group. False: a group for each row. None: one
+        group if the rows are the sample, else a group for each row.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def groups_of(rows: Rows, by: str | Sequence[str] | bool | None) -> Groups:
         return Groups({}, _matrix(np.zeros(rows.n, int), weights, 1), 1)
     names = [by] if isinstance(by, str) else list(by)
     if not names or len(set(names)) < len(names):
-        raise OptionError("by: one or more different columns", code="duplicate" if names else "wrong-length")
+        raise OptionError("by takes one or more different columns", code="duplicate" if names else "wrong-length")
     ordered = [_ordered(rows, name) for name in names]
     index = np.zeros(rows.n, int)
     for values, codes in ordered:
@@ -122,7 +122,7 @@ def averaged(
     unit: Combine | None = None,
     combine: Combine,
 ) -> np.ndarray:
-    """Draws of a quantity computed from the expected outcomes of the same rows in several situations.
+    """Draws of the average of a quantity, a function of the same rows' expected outcomes in several situations.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def averaged(
     require_memory(
         2 * 8 * n_draws * groups.n * width,
         f"{n_draws:,} draws of {groups.n * width:,} estimates",
-        "average over rows (by), or give fewer of them (newdata)",
+        "average over rows (by), or give fewer rows (newdata)",
     )
     step, parts = max(1, _BATCH // max(rows.n * width, 1)), []
     for start in range(0, n_draws, step):

@@ -1,4 +1,4 @@
-"""Estimates with their draws: a table of means, intervals and probabilities, and further questions to the draws."""
+"""Estimates with their posterior draws: a table of means, intervals and probabilities, and contrasts of estimates."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Effects:
     Attributes
     ----------
     title : str
-        What is estimated, and over which rows.
+        The quantity and its rows.
     draws : xarray.DataArray
-        Dims (chain, draw, estimate); the coordinates along ``estimate`` say what each estimate is.
+        Dimensions (chain, draw, estimate); coordinates along ``estimate`` identify each estimate.
     null : float or None
         The value of no effect: 0 for differences and slopes, 1 for ratios, None for expected outcomes.
     ci_prob : float
@@ -40,7 +40,7 @@ class Effects:
     rope : tuple of float or None
         The region of practical equivalence, as its lower and upper end.
     like : Any
-        A dataframe, of whose kind the table is.
+        A dataframe; the table is of the same kind.
     ratios : bool
         Whether the estimates are ratios of random quantities, which may have no mean.
     """
@@ -55,13 +55,13 @@ class Effects:
 
     @property
     def labels(self) -> pd.DataFrame:
-        """What each estimate is: its term, contrast, group and level."""
+        """Term, contrast, group and level of each estimate."""
         import pandas as pd
 
         return pd.DataFrame({str(n): c.to_numpy() for n, c in self.draws.coords.items() if c.dims == ("estimate",)})
 
     def _array(self) -> np.ndarray:
-        """Shape (estimate, chain, draw)."""
+        """The draws, shape (estimate, chain, draw)."""
         return self.draws.transpose("estimate", "chain", "draw").to_numpy()
 
     @cached_property
@@ -74,7 +74,7 @@ class Effects:
         tail, percent = (1 - self.ci_prob) / 2, f"{100 * self.ci_prob:g}"
         with np.errstate(invalid="ignore"):  # infinite draws
             low, middle, high = np.quantile(flat, [tail, 0.5, 1 - tail], axis=1)
-        # Without a mean the median is given.
+        # Where there is no mean, the column has the median.
         meanless = ~np.isnan(heavy(array)) | ~np.isfinite(flat).all(axis=1) if self.ratios else np.zeros(len(flat))
         meanless = meanless.astype(bool)
         with np.errstate(invalid="ignore"):
@@ -92,7 +92,7 @@ class Effects:
 
     @property
     def table(self) -> Any:
-        """One row per estimate, as a dataframe of the kind of the data given (pandas by default).
+        """One row per estimate, as a dataframe of the kind of the data (pandas by default).
 
         ``mean``, ``sd`` and the ends of the equal-tailed interval summarise the draws. ``pd`` is the probability of
         direction [1]_: the posterior probability that the effect has the more probable sign (for a ratio: that it is
@@ -122,7 +122,7 @@ class Effects:
         return replace(self, rope=check_rope((low, high)))
 
     def contrasts(self, kind: Literal["pairwise", "reference", "sequential"] = "pairwise") -> Effects:
-        """Differences between the estimates, with draws: whether an effect differs between groups.
+        """Differences between the estimates with their draws, such as differences of an effect between groups.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class Effects:
         """
         labels, n = self.labels, self.draws.sizes["estimate"]
         if n < 2:
-            raise OptionError("contrasts compare two or more estimates, and there is one", code="not-applicable")
+            raise OptionError("contrasts need two or more estimates, and there is one", code="not-applicable")
         match kind:
             case "pairwise":
                 pairs = [(b, a) for a in range(n) for b in range(a + 1, n)]
@@ -149,7 +149,8 @@ class Effects:
                 raise OptionError(f"kind is pairwise, reference or sequential, not {kind!r}", code="unknown-word")
         if len(pairs) > 10_000:
             raise OptionError(
-                f"{n:,} estimates have {len(pairs):,} pairs: take kind='reference' or 'sequential'", code="too-large"
+                f"{n:,} estimates have {len(pairs):,} pairs, too many: use kind='reference' or 'sequential'",
+                code="too-large",
             )
         varied = [name for name in labels if labels[name].astype(str).nunique() > 1] or list(labels)[:1]
         names = [", ".join(map(_text, row)) for row in labels[varied].itertuples(index=False)]
@@ -205,14 +206,14 @@ def draws_array(values: np.ndarray, like: Any, columns: dict[str, Any]) -> xr.Da
 
 
 def check_interval(ci_prob: float) -> float:
-    """The probability of an interval, checked."""
+    """Check the probability of an interval and return it."""
     if isinstance(ci_prob, bool) or not isinstance(ci_prob, int | float) or not 0 < ci_prob < 1:
-        raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}", code="out-of-range")
+        raise OptionError(f"ci_prob must lie between 0 and 1, not {ci_prob!r}", code="out-of-range")
     return float(ci_prob)
 
 
 def check_rope(rope: Any) -> tuple[float, float] | None:
-    """The ends of a region of practical equivalence, checked."""
+    """Check the ends of a region of practical equivalence and return them."""
     if rope is None:
         return None
     try:
@@ -227,7 +228,7 @@ def check_rope(rope: Any) -> tuple[float, float] | None:
 
 
 def check_columns(names: Sequence[str]) -> None:
-    """Refuse columns whose names the table of estimates uses itself."""
+    """Refuse columns with the name of a column of the table of estimates."""
     for name in names:
         if name in _STATISTICS or name.startswith("eti"):
             raise OptionError(f"by: '{name}' is a column of the table of effects: rename it", code="reserved-name")

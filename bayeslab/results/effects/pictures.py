@@ -1,4 +1,4 @@
-"""Pictures of effects: expected outcomes, comparisons and slopes over predictors."""
+"""Plots of effects: expected outcomes, comparisons and slopes against predictors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["What", "plot_effects"]
 type What = Literal["predictions", "comparisons", "slopes"]
 
 _WHAT = ("predictions", "comparisons", "slopes")
-# Points of a curve, and most panels of all predictors.
+# Number of points of a curve, and maximum number of panels.
 _POINTS, _MOST_PANELS = 60, 12
 
 
@@ -44,7 +44,7 @@ def plot_effects(
     if what not in _WHAT:
         raise OptionError(f"what is {listed(_WHAT)}, not {what!r}{hint(str(what), _WHAT)}", code="unknown-word")
     if what == "predictions" and kind is not None:
-        raise OptionError("kind is of comparisons and slopes, not of predictions", code="conflict")
+        raise OptionError("kind is for comparisons and slopes, not for predictions", code="conflict")
     expectation = expectation_of(fit)
     names = _names(expectation, of)
     groups = [] if by is None else [by] if isinstance(by, str) else list(by)
@@ -57,7 +57,7 @@ def plot_effects(
     for name in names:
         axes = groups if what == "comparisons" else [name, *groups]
         if len(set(axes)) < len(axes) or set(axes) & rest.keys() or (what == "comparisons" and name in axes):
-            raise OptionError(f"'{name}' is asked for twice: in of, by or at", code="duplicate")
+            raise OptionError(f"'{name}' occurs twice in of, by and at", code="duplicate")
         values = {n: _points(predictor(fit, expectation, n), first=k == 0) for k, n in enumerate(axes)}
         here = values | rest
         match what:
@@ -74,7 +74,7 @@ def plot_effects(
         null = effects.null
     if len(panels) > _MOST_PANELS:
         raise OptionError(
-            f"{len(panels)} panels are too many for one picture: name some of the predictors (of), or fewer by",
+            f"{len(panels)} panels are too many for one figure: choose predictors (of), or give fewer columns (by)",
             code="too-large",
         )
     quantity = expectation.quantity(scale)
@@ -92,12 +92,12 @@ def _names(expectation: Expectation, of: str | Sequence[str] | None) -> list[str
         return [name for name in expectation.predictors if name not in expectation.grouping]
     names = [of] if isinstance(of, str) else [str(name) for name in of]
     if not names:
-        raise OptionError("give the name of a predictor, or none for all of them", code="incomplete")
+        raise OptionError("of takes names of predictors; leave it out for all of them", code="incomplete")
     return names
 
 
 def _points(one: Predictor, *, first: bool) -> list[Any]:
-    """The values at which a picture is drawn: many along the horizontal axis, few for series and panels."""
+    """The values of a predictor in a plot: many along the horizontal axis, few for series and panels."""
     if one.levels is not None or one.binary:
         return one.summary("levels")
     if first:
@@ -106,7 +106,7 @@ def _points(one: Predictor, *, first: bool) -> list[Any]:
 
 
 def _observed(fit: Fitted, expectation: Expectation, axes: list[str]) -> tuple[list[np.ndarray], np.ndarray] | None:
-    """The cells of the sample: their values along the axes, and their outcomes."""
+    """The rows of the sample: their values along the axes, and their outcomes."""
     outcomes = expectation.observed
     if outcomes is None:
         return None
@@ -124,9 +124,9 @@ def _panels(
     *,
     named: bool,
 ) -> tuple[list[Panel], str]:
-    """A panel for each combination of facets: the first column that varies gives the series, others the facets.
+    """Panels for the combinations of facets; the first column that varies gives the series, others give the facets.
 
-    ``named`` says that the values along the horizontal axis are names, or 0 and 1.
+    ``named``: whether the values along the horizontal axis are names, or 0 and 1.
     """
     import pandas as pd
 
@@ -170,7 +170,7 @@ def _panels(
 
 
 def _same(cells: np.ndarray, known: np.ndarray, value: Any) -> np.ndarray | None:
-    """Which cells have a value; None if the values shown are only some of a number's."""
+    """Mask of the rows with a value; None for a number, of which only some values are plotted."""
     if not set(map(_text, np.unique(cells).tolist())) <= set(map(_text, known.tolist())) | {_text(value)} and (
         cells.dtype.kind in "fiu"
     ):
@@ -183,7 +183,7 @@ def _as_names(values: np.ndarray) -> np.ndarray:
 
 
 def _split(frame: pd.DataFrame, names: list[str]) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """The parts of a table with equal values in some columns, in the order in which they come."""
+    """The parts of a table with equal values in some columns, in order of appearance."""
     if not names:
         return [((), frame)]
     return [

@@ -1,4 +1,4 @@
-"""The predictors of a fit: numbers, numbers that are 0 or 1, and factors, with their values in the sample."""
+"""The predictors of a fit: numbers, binary numbers and factors, with their values in the sample."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from bayeslab.results.fitted import Fitted
 
 __all__ = ["SUMMARIES", "Predictor", "expectation_of", "predictor"]
 
-# Words for values of a predictor in a grid.
+# Names of summaries of a predictor's values, for a grid.
 SUMMARIES = ("mean", "median", "mode", "min", "max", "minmax", "quartiles", "levels")
-# Largest number of distinct numbers that represent themselves.
+# Maximum number of distinct numbers that are all representative values.
 _FEW = 4
-# Largest number of distinct values that the word "levels" stands for.
+# Maximum number of distinct values of "levels".
 _MOST_LEVELS = 1_000
 
 
@@ -29,7 +29,7 @@ def expectation_of(fit: Fitted) -> Expectation:
     Raises
     ------
     OptionError
-        The predictions of the model are not such a function.
+        The model has no expected outcome as a function of columns of a table.
     """
     made = fit.bound_model.expectation()
     if made is None:
@@ -51,7 +51,7 @@ class Predictor:
     values : ndarray (n,)
         Numbers or names of levels.
     levels : ndarray or None
-        The levels of a factor, in their order; None for numbers.
+        The ordered levels of a factor; None for numbers.
     weights : ndarray (n,) or None
         The weights of the rows.
     """
@@ -67,7 +67,7 @@ class Predictor:
         return self.levels is None and set(np.unique(self.values).tolist()) == {0.0, 1.0}
 
     def checked(self, given: Any) -> Any:
-        """A value as the column has it: the level itself, or a finite number.
+        """A value in the type of the column: a level, or a finite number.
 
         Raises
         ------
@@ -86,9 +86,9 @@ class Predictor:
         try:
             value = float(given)
         except (TypeError, ValueError):
-            raise OptionError(f"'{self.name}' holds numbers, not {given!r}", code="wrong-type") from None
+            raise OptionError(f"'{self.name}' takes numbers, not {given!r}", code="wrong-type") from None
         if not np.isfinite(value):
-            raise OptionError(f"'{self.name}' is a finite number, not {given!r}", code="not-finite")
+            raise OptionError(f"'{self.name}' takes finite numbers, not {given!r}", code="not-finite")
         return value
 
     def typical(self) -> Any:
@@ -101,7 +101,7 @@ class Predictor:
         return self.summary("levels" if few else "quartiles")
 
     def summary(self, word: str) -> list[Any]:
-        """The values that one of :data:`SUMMARIES` stands for."""
+        """The values of one of :data:`SUMMARIES`."""
         if word not in SUMMARIES:
             raise OptionError(
                 f"'{self.name}': values are a number, a level, a list, or one of {listed(SUMMARIES)}; not"
@@ -164,7 +164,7 @@ def predictor(fit: Fitted, expectation: Expectation, name: str, weights: np.ndar
 
 
 def bases_of(fit: Fitted, names: Sequence[str]) -> dict[str, list[str]]:
-    """The columns of the data that computed columns among the names are computed from, each with what it enters."""
+    """The data columns from which computed columns among ``names`` are computed, each with these computed columns."""
     out: dict[str, list[str]] = {}
     for name in names:
         wanted, met = [name], set[str]()

@@ -1,4 +1,4 @@
-"""Expected outcomes, comparisons of them, and slopes, with their posterior draws."""
+"""Expected outcomes, comparisons and slopes, with their posterior draws."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _SCALES: tuple[str, ...] = get_args(Scale.__value__)
 _OF_FACTORS = ("reference", "pairwise", "sequential")
 _OF_NUMBERS = ("sd", "2sd", "iqr", "minmax")
 # Step of a numerical derivative as a share of the predictor's range: the cube root of the rounding error, at which the
-# errors of a central difference, of rounding and of the third derivative, balance.
+# rounding and truncation errors of a central difference balance.
 _STEP = float(np.cbrt(np.finfo(float).eps))
 
 
 @dataclass(frozen=True, eq=False)
 class _Request:
-    """The arguments that all quantities share, checked."""
+    """The checked arguments that all quantities share."""
 
     fit: Fitted
     expectation: Expectation
@@ -67,10 +67,10 @@ class _Request:
         return f"averaged over {self.rows.about}{weighted}{by}"
 
     def heads(self) -> dict[str, np.ndarray]:
-        """The columns that say which group or row each estimate is of."""
+        """The columns that identify the group or row of each estimate."""
         if self.groups.average is not None:
             return dict(self.groups.columns)
-        # Single rows are known by their predictors, those of a grid by what varies.
+        # Predictors identify single rows; columns that vary identify rows of a grid.
         names = self.rows.varied
         if names is None:
             columns = self.rows.dataset.columns
@@ -85,12 +85,12 @@ class _Request:
         *,
         ratios: bool = False,
     ) -> Effects:
-        """The estimates of several quantities, one after the other.
+        """The estimates of several quantities, concatenated.
 
         Parameters
         ----------
         parts
-            For each quantity the columns that name it, and its draws of shape (draws, groups, levels).
+            For each quantity its naming columns, and its draws of shape (draws, groups, levels).
         """
         heads, levels = self.heads(), self.expectation.levels
         width = parts[0][1].shape[2]
@@ -172,7 +172,7 @@ def comparisons(
     expectation, rows = request.expectation, request.rows
     if kind == "odds ratio" and not expectation.bounded(scale):
         raise OptionError(
-            f"odds are of probabilities, and here is compared the {expectation.quantity(scale)}: take kind='ratio'",
+            f"an odds ratio compares probabilities, not the {expectation.quantity(scale)}: use kind='ratio'",
             code="not-applicable",
         )
     combine = _COMBINE[kind]
@@ -201,12 +201,12 @@ _COMBINE: dict[str, Callable[[list[np.ndarray]], np.ndarray]] = {
 
 
 def _chosen(expectation: Expectation, of: Any) -> dict[str, Any]:
-    """The predictors asked for, each with how it is to be compared (None: as usual)."""
+    """The requested predictors, each with its kind of comparison (None: the default)."""
     if of is None:
         out: dict[str, Any] = {name: None for name in expectation.predictors if name not in expectation.grouping}
         if not out:
             raise OptionError(
-                f"'{expectation.outcome}' has no predictor but grouping factors: name the one to compare",
+                f"'{expectation.outcome}' has no predictors except grouping factors: name the one to compare",
                 code="incomplete",
             )
         return out
@@ -219,15 +219,15 @@ def _chosen(expectation: Expectation, of: Any) -> dict[str, Any]:
     else:
         raise OptionError(f"predictors are given by name, not as {of!r}", code="wrong-type")
     if not out:
-        raise OptionError("give the name of a predictor, or none for all of them", code="incomplete")
+        raise OptionError("of takes names of predictors; leave it out for all of them", code="incomplete")
     return out
 
 
 def _contrasts(one: Predictor, wanted: Any, rows: Rows) -> list[_Contrast]:
-    """The values that are compared."""
+    """The pairs of values to compare."""
     if isinstance(wanted, Sequence | np.ndarray) and not isinstance(wanted, str):
         if len(wanted) != 2:
-            raise OptionError(f"'{one.name}' is compared at two values, not {len(wanted)}", code="wrong-length")
+            raise OptionError(f"'{one.name}' needs two values to compare, not {len(wanted)}", code="wrong-length")
         return [_pair(one, *wanted)]
     if one.levels is not None:
         return _level_contrasts(one, wanted)
@@ -253,7 +253,7 @@ def _level_contrasts(one: Predictor, wanted: Any) -> list[_Contrast]:
     assert one.levels is not None
     levels = one.levels.tolist()
     if len(levels) < 2:
-        raise OptionError(f"'{one.name}' has one level, and nothing to compare it with", code="not-applicable")
+        raise OptionError(f"'{one.name}' has one level only: there is nothing to compare", code="not-applicable")
     match wanted or "reference":
         case "reference":
             pairs = [(levels[0], level) for level in levels[1:]]
@@ -319,7 +319,7 @@ def slopes(
         chosen = {name: one for name, one in chosen.items() if one.levels is None and not one.binary}
         if not chosen:
             raise OptionError(
-                "all predictors are factors, or 0 and 1, and have no slope: fit.comparisons compares their values",
+                "no predictor has a slope, because all are factors or 0 and 1: fit.comparisons compares their values",
                 code="not-applicable",
             )
     parts, draws = [], posterior_values(fit)
@@ -332,7 +332,7 @@ def slopes(
         now = np.asarray(rows.values(name), float)
         span = float(np.ptp(one.values)) or max(abs(float(one.values[0])), 1.0)
         low, high = now - _STEP * span, now + _STEP * span
-        # The step as it is after rounding.
+        # The step after rounding.
         gap, places = high - low, [rows.at({name: low}), rows.at({name: high})]
         if kind != "slope":
             places.append(rows.at({}))
@@ -346,7 +346,7 @@ def slopes(
 
 
 def _slope(kind: str, gap: np.ndarray, x: np.ndarray) -> Callable[[list[np.ndarray]], np.ndarray]:
-    """The slope at each row from the expected outcomes below, above and at its value."""
+    """A function that gives the slope at each row from the expected outcomes below, above and at its value."""
 
     def of(each: list[np.ndarray]) -> np.ndarray:
         shape = (1, -1) + (1,) * (each[0].ndim - 2)

@@ -1,4 +1,4 @@
-"""The rows at which effects are evaluated: the sample of a fit, new data, or a grid of values."""
+"""Rows at which effects are evaluated: the sample of a fit, new data, or a grid of values."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = ["Rows", "Situation", "chosen_rows", "grid", "sample"]
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """Rows with the values at which the expected outcome is evaluated.
+    """Rows with values of the predictors, at which the expected outcome is evaluated.
 
     Attributes
     ----------
     expectation : Expectation
     typical : frozenset of str
-        Grouping columns whose effects are zero.
+        Grouping columns whose group effects are set to zero.
     """
 
     expectation: Expectation
@@ -49,21 +49,21 @@ class Rows:
     ----------
     fit : Fitted
     dataset : Dataset
-        Their columns, as the data of the fit.
+        Their columns, in the format of the fit's data.
     weights : ndarray (n,) or None
         Weights of the rows in averages.
     typical : frozenset of str
-        Grouping columns that the rows lack: the effects of their groups are zero.
+        Grouping columns that the rows lack: their group effects are set to zero.
     about : str
         A description of the rows.
     whole : bool
-        Whether the rows are the sample, so that they are averaged unless asked otherwise.
+        Whether the rows are the sample, over which effects are averaged by default.
     like : Any
-        A dataframe, of whose kind tables of results are.
+        A dataframe; tables of results are of the same kind.
     varied : tuple of str or None
-        The columns that tell the rows of a grid apart; None for other rows.
+        The columns that vary between the rows of a grid; None for other rows.
     positions : ndarray of int or None
-        Positions of the rows of the sample in the data of the fit; None for other rows.
+        Positions of the sample's rows in the data of the fit; None for other rows.
     """
 
     fit: Fitted
@@ -81,7 +81,7 @@ class Rows:
         return next(len(c.values) for c in self.dataset.columns.values() if c.dims == (self.dataset.rows,))
 
     def at(self, changes: Mapping[str, Any]) -> Situation:
-        """These rows with some columns changed to other values, one for all rows or one for each."""
+        """These rows with some columns set to other values: one value for all rows, or one for each."""
         columns = dict(self.dataset.columns)
         for name, given in changes.items():
             values = np.broadcast_to(np.asarray(given), self.n).copy()
@@ -130,12 +130,12 @@ def sample(fit: Fitted, weights: str | bool | None = None) -> Rows:
 
 
 def _without_rows(dataset: Dataset) -> dict[str, np.ndarray]:
-    """The labels of other tables' rows; those of the main table are not needed, and may be repeated."""
+    """The row labels of the other tables; those of the main table are not needed, and may have repeats."""
     return {dim: names for dim, names in dataset.levels.items() if dim != dataset.rows}
 
 
 def _weights(expectation: Expectation, dataset: Dataset, weights: str | bool | None) -> np.ndarray | None:
-    """The weights of rows: those of a column, by default the model's if the rows have them."""
+    """The weights of rows from a column; by default the weights of the model, if the rows have them."""
     if weights is False:
         return None
     if weights is None or weights is True:
@@ -150,22 +150,22 @@ def _weights(expectation: Expectation, dataset: Dataset, weights: str | bool | N
             f"weights: the rows have no column '{name}'{hint(name, dataset.columns)}", code="unknown-column"
         )
     if column.text or np.any(column.absent()) or np.any(column.values < 0) or not np.any(column.values > 0):
-        raise OptionError(f"weights: the cells of '{name}' are numbers from 0, not all of them 0", code="out-of-range")
+        raise OptionError(f"weights: '{name}' must hold numbers of 0 or more, not all 0", code="out-of-range")
     return column.values.astype(float)
 
 
 def chosen_rows(fit: Fitted, newdata: Any, at: Any, weights: str | bool | None) -> Rows:
-    """The rows that the arguments ``newdata`` and ``at`` of an effect mean.
+    """The rows that the arguments ``newdata`` and ``at`` define.
 
     Parameters
     ----------
     newdata
-        None: the sample. Else a table, or the path of one.
+        A table, or the path of one. None: the sample.
     at
         ``"mean"``: a typical row. A mapping: a grid of these values, other predictors at their typical values.
     """
     if at is not None and newdata is not None:
-        raise OptionError("newdata and at both say at which rows: leave one of them out", code="conflict")
+        raise OptionError("newdata and at both define the rows: leave one of them out", code="conflict")
     if at is not None:
         if isinstance(at, str):
             if at != "mean":
@@ -208,7 +208,7 @@ def _of_table(
         raise DataError("newdata has no rows", code="no-rows")
     n = lengths.pop()
     typical = frozenset(name for name in expectation.grouping if name not in dataset.columns)
-    # Any level will do: the effects of these groups are set to zero.
+    # The level is arbitrary, because the effects of these groups are set to zero.
     filler = {
         name: Column(np.repeat(np.asarray(fit.data.labels[name])[:1], n), (rows,))
         for name in typical
@@ -279,7 +279,7 @@ def grid(
             continue
         computed = name not in fit.data.dataset.columns
         sources = [base for base, uses in bases.items() if name in uses]
-        # A column computed from one that varies, or that is a predictor too, follows it.
+        # A column computed from one that varies, or from a predictor, is computed again.
         if computed and any(base in values or base in expectation.predictors for base in sources):
             rest |= {
                 base: predictor(fit, expectation, base, rows.weights).typical()
