@@ -1,17 +1,18 @@
 """Exact inference by junction tree: marginals, evidence, explanations, draws and expected counts.
 
-The cliques of a triangulation form a tree in which each variable's cliques are connected. Each factor is assigned to
-one clique. Messages from the leaves to a root, sums of a clique's table over the variables that its parent lacks, give
-the probability of the evidence; messages back give every clique's posterior [1]_ [2]_.
+The cliques of a triangulation form a tree in which the cliques of each variable are connected. Each factor is assigned
+to one clique. The message of a clique to its parent is the sum of its table over the variables that the parent lacks.
+Messages from the leaves to a root give the probability of the evidence; messages back give the posterior of every
+clique [1]_ [2]_.
 
-A network is compiled to flat arrays and one compiled call answers. Small networks keep one tree, whose
-loops skip what the evidence rules out. Larger ones get a tree for each piece of evidence: first the
-evidence and the zeros of the tables strike out states (a state that no positive entry of some factor
-supports cannot occur; arc consistency [3]_), variables with one state left go, and what remains, often smaller by
-orders of magnitude, is triangulated.
+A network becomes flat arrays, and a query is one call of compiled code. Small networks have one tree for all evidence,
+whose loops skip states that the evidence excludes. Larger networks get a tree for each piece of evidence. First, the
+evidence and the zeros of the tables eliminate states: a state that no positive entry of some factor supports cannot
+occur (arc consistency [3]_). Then variables with a single state are removed, and the rest, often smaller by orders of
+magnitude, is triangulated.
 
-The derivative of the log evidence with respect to the log of a factor's entry is the expected count of that
-entry, so that :meth:`JunctionTree.expected_counts` is the E-step of EM and the gradient at once [4]_.
+The derivative of the log evidence with respect to the log of a factor's entry is the expected count of that entry, so
+:meth:`JunctionTree.expected_counts` gives both the E-step of EM and the gradient [4]_.
 
 References
 ----------
@@ -48,15 +49,15 @@ from bayeslab.latents.networks.variable_elimination import marginal_map
 
 __all__ = ["BatchMarginals", "Explanation", "JunctionTree", "Marginals"]
 
-# Below this many entries one tree for all evidence is faster than a tree for each.
+# With fewer entries than this, one tree for all evidence is faster than a tree for each piece of evidence.
 _ONE_TREE = 20_000
 
-# Rows of evidence are processed in this many parts for any number of cores, so that sums do not depend on it.
+# Number of parts in which rows are processed, for any number of cores, so that sums do not depend on the cores.
 _PARTS = 16
 
 
 class _Given(NamedTuple):
-    """Evidence as the kernels take it."""
+    """Evidence as arrays for the kernels."""
 
     codes: np.ndarray
     likelihood: np.ndarray
@@ -64,7 +65,7 @@ class _Given(NamedTuple):
 
 
 class _Conditioned(NamedTuple):
-    """What is left of the problem under some evidence, with a tree."""
+    """The problem reduced by evidence, with its tree."""
 
     tree: Any
     tables: np.ndarray
@@ -76,7 +77,7 @@ class _Conditioned(NamedTuple):
     states: np.ndarray
 
     def restored(self, assignments: np.ndarray) -> np.ndarray:
-        """Rows over the variables and states that are left, as rows over all."""
+        """Assignments over the remaining variables and states, as assignments over all."""
         out = np.repeat(self.base[None, :], len(assignments), axis=0)
         out[:, self.variables] = self.states[self.tree.starts[:-1] + assignments]
         return out
@@ -90,7 +91,7 @@ class JunctionTree:
     ----------
     states : mapping of str to tuple of str
     forecast : Forecast
-        Size and time without evidence.
+        Forecast of size and time without evidence.
     """
 
     states: Mapping[str, tuple[str, ...]]
@@ -109,7 +110,7 @@ class JunctionTree:
         Raises
         ------
         EngineRefusal
-            The tables would not fit into memory; the message has the numbers and what to do instead.
+            The tables would not fit into memory; the message has the size and alternatives.
         """
         from bayeslab.latents.networks import tree_kernels as kernels
 
@@ -131,19 +132,19 @@ class JunctionTree:
         return cls(factors.states, ahead, factors, parents, problem, tables, tree, limit)
 
     def with_tables(self, tables: Sequence[np.ndarray]) -> JunctionTree:
-        """The same structure with other numbers.
+        """The same structure with other tables.
 
         Parameters
         ----------
         tables : sequence of ndarray
-            In the order of the factors; of a network, in the order of its variables with axes (parents..., own).
-            Values are taken as they are: of a network they need not sum to one.
+            Tables in the order of the factors; for a Bayes net, in the order of its variables with axes (parents...,
+            variable). They are not normalised: those of a Bayes net need not sum to one.
         """
         shapes = [table.shape for table in self._factors.tables]
         if [np.shape(table) for table in tables] != shapes:
             raise ModelError(f"the tables must have the shapes {shapes}", code="wrong-shape")
         flat = np.concatenate([np.asarray(t, float).ravel() for t in tables]) if shapes else np.zeros(0)
-        # A sum finds nan and inf, a minimum what is negative.
+        # The sum detects nan and inf, the minimum negative entries.
         if flat.size and not (np.isfinite(flat.sum()) and flat.min() >= 0):
             raise ModelError("a table has an entry that is negative or not finite", code="not-probabilities")
         problem = self._problem._replace(has_zero=_zeros(self._problem.table_start, flat))
@@ -164,15 +165,15 @@ class JunctionTree:
         given : mapping, optional
             Variable to its state, or to {state: likelihood} (virtual evidence).
         targets : iterable of str, optional
-            All variables when left out. Observed ones have all mass on a point.
+            Default: all variables. Observed variables have all mass on one state.
         believed : mapping, optional
-            Variable to {state: probability}: marginals that hold afterwards (Jeffrey's rule, by iterative
-            proportional fitting when there are several). ``log_evidence`` is then that of ``given``.
+            Soft evidence, variable to {state: probability}: marginals of the posterior (Jeffrey's rule; iterative
+            proportional fitting for several variables). ``log_evidence`` is that of ``given``.
 
         Raises
         ------
         EvidenceError
-            Unknown names; evidence of probability zero; beliefs that cannot hold.
+            Unknown names; evidence of probability zero; contradictory soft evidence.
         """
         names = variables_of(self.states, targets)
         evidence = read_evidence(self.states, given)
@@ -187,7 +188,7 @@ class JunctionTree:
         return Marginals(log_evidence, self._split(marginals, names))
 
     def joint(self, targets: Sequence[str], given: Mapping[str, Any] | None = None) -> np.ndarray:
-        """The posterior of several variables together, whether or not they share a clique.
+        """The joint posterior of several variables, which need not share a clique.
 
         Parameters
         ----------
@@ -197,19 +198,19 @@ class JunctionTree:
         Returns
         -------
         ndarray
-            One axis a target, in the order given; sums to one.
+            One axis for each target, in the given order; sums to one.
 
         Raises
         ------
         EvidenceError
         EngineRefusal
-            The table, or one met on the way, would not fit into memory.
+            The table, or an intermediate one, would not fit into memory.
         """
         names = variables_of(self.states, targets)
         state = self._given(read_evidence(self.states, given))
         entries = float(np.prod([float(len(self.states[v])) for v in names]))
         self._refuse_beyond(entries if entries > self._limit / 8 else 0)
-        # A factor of ones over the targets puts them into one clique; what it is expected to count is their posterior.
+        # A factor of ones over the targets puts them into one clique; its expected counts are their joint posterior.
         scopes = (*self._factors.scopes, names)
         tables = [*self._by_factor(self._tables), np.ones([len(self.states[v]) for v in names])]
         factors = FactorGraph(self.states, scopes, tuple(tables))
@@ -227,9 +228,9 @@ class JunctionTree:
         Parameters
         ----------
         codes : ndarray of int, shape (n_rows, n_variables)
-            Numbers of states in the order of ``states``; -1 where not observed.
+            State indices, columns in the order of ``states``; -1 where not observed.
         weights : ndarray, shape (n_rows,), optional
-            Multiply the result.
+            Factors of the results.
 
         Returns
         -------
@@ -259,22 +260,22 @@ class JunctionTree:
     def expected_counts(
         self, codes: np.ndarray, weights: np.ndarray | None = None
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Log evidence of each row, and what each cell of each factor is expected to have counted.
+        """Log evidence of each row, and the expected count of each entry of each factor.
 
         Parameters
         ----------
         codes : ndarray of int, shape (n_rows, n_variables)
             -1 where missing.
         weights : ndarray, shape (n_rows,), optional
-            How often each row counts.
+            Weight of each row.
 
         Returns
         -------
         log_evidence : ndarray, shape (n_rows,)
-            Not weighted; -inf for rows of probability zero, which count nothing.
+            Unweighted; -inf for rows of probability zero, which add nothing to the counts.
         counts : list of ndarray
-            Of the shape of each factor's table: the sum over rows of the weight times the posterior of the factor's
-            variables. It is the derivative of the weighted log evidence with respect to the log of the table.
+            In the shapes of the factors' tables: the sum over rows of the weight times the posterior of the factor's
+            variables, which is the derivative of the weighted log evidence with respect to the log of the table.
         """
         codes = self._codes(codes)
         each = np.ones(len(codes)) if weights is None else self._weights(weights, len(codes))
@@ -290,10 +291,11 @@ class JunctionTree:
         return log_evidence[inverse], self._by_factor(counts)
 
     def most_probable(self, given: Mapping[str, Any] | None = None, k: int = 1) -> list[Explanation]:
-        """The ``k`` most probable assignments of all variables, best first; fewer when no more are possible.
+        """The ``k`` most probable assignments of all variables, best first; fewer if fewer are possible.
 
-        Log probabilities are those of the assignment given the evidence. Among equals the order is fixed but arbitrary.
-        The later ones come from Lawler's partition: of what is left after the best is taken out, the best of each part.
+        Log probabilities are those of the assignment given the evidence. Equally probable assignments have a fixed but
+        arbitrary order. The later ones come from Lawler's method [5]_, which partitions the remaining assignments and
+        takes the best of each part.
         """
         if k < 1:
             raise OptionError(f"k is {k}; it must be at least 1", code="out-of-range")
@@ -303,7 +305,7 @@ class JunctionTree:
         if log_evidence == -np.inf:
             raise self._impossible(given or {})
         out: list[Explanation] = []
-        # Best of each part, the better first; the number keeps equals in the order in which they were found.
+        # Heap with the best assignment of each part; the counter keeps equal ones in order of insertion.
         heap: list[tuple[float, int, np.ndarray, np.ndarray]] = []
         parts: Iterable[np.ndarray] = [self._allowed(whole)]
         made = count()
@@ -322,13 +324,13 @@ class JunctionTree:
     def marginal_map(self, targets: Sequence[str], given: Mapping[str, Any] | None = None) -> Explanation:
         """The most probable joint state of some variables, the others summed out.
 
-        Sums come before maxima in the elimination order, so that it may be far costlier than either alone.
+        Sums precede maxima in the elimination order, so this query may cost far more than either kind alone.
 
         Raises
         ------
         EvidenceError
         EngineRefusal
-            A table met on the way would not fit into memory.
+            An intermediate table would not fit into memory.
         """
 
         names = variables_of(self.states, targets)
@@ -345,7 +347,7 @@ class JunctionTree:
         Returns
         -------
         ndarray of int, shape (n, n_variables)
-            Numbers of states, in the order of ``states``.
+            State indices, columns in the order of ``states``.
         """
         from bayeslab.latents.networks import tree_kernels as kernels
 
@@ -360,16 +362,16 @@ class JunctionTree:
         kernels.draw(left.tree, beliefs, rng.random((n, left.tree.parent.size)), draws)
         return left.restored(draws)
 
-    # What the queries share.
+    # Shared parts of the queries.
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """The tree as the arrays its kernels take (``_tree_kernels.log_evidence_and_gradient``).
+        """The tree as arguments of :func:`bayeslab.latents.networks.tree_kernels.log_evidence_and_gradient`.
 
         Raises
         ------
         EngineRefusal
-            The net is conditioned on each row's evidence before it is triangulated: there is no one tree.
+            The net is large, so that each row's evidence has a separate tree.
         """
         if self._tree is None:
             raise EngineRefusal(
@@ -381,7 +383,7 @@ class JunctionTree:
 
     @property
     def _model(self) -> DiscreteNetwork | FactorGraph:
-        """The model with the present tables."""
+        """The model with the current tables."""
         tables = tuple(self._by_factor(self._tables))
         if self._parents is None or not self._sums_to_one:
             return FactorGraph(self.states, self._factors.scopes, tables, self._factors.name)
@@ -389,7 +391,7 @@ class JunctionTree:
 
     @cached_property
     def _possible(self) -> tuple[np.ndarray, bool]:
-        """States that the zeros of the tables leave without evidence, and whether any assignment may be left."""
+        """States that the zeros of the tables allow, and whether an assignment may be possible."""
         from bayeslab.latents.networks import tree_kernels as kernels
 
         allowed = np.ones(int(self._problem.starts[-1]), np.bool_)
@@ -398,7 +400,7 @@ class JunctionTree:
 
     @cached_property
     def _scaled(self) -> tuple[np.ndarray, float]:
-        """Tables with maximum one, lest products overflow, and the log of what was taken out; a net's stay."""
+        """Tables scaled to maximum one (unless of a Bayes net) so that products do not overflow, and the log of the scale."""
         if self._sums_to_one or not self._tables.size:
             return self._tables, 0.0
         starts = self._problem.table_start
@@ -480,7 +482,7 @@ class JunctionTree:
         counting: bool,
         needed: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """One compiled call: log evidence, marginals as flat vectors over all states, counts as flat tables."""
+        """One call of compiled code: log evidence, marginals as flat vectors over all states, counts as flat tables."""
         from bayeslab.latents.networks import tree_kernels as kernels
 
         n_states = int(self._problem.starts[-1])
@@ -509,7 +511,7 @@ class JunctionTree:
         return log_evidence, marginals, counts
 
     def _needed(self, concerned: np.ndarray) -> np.ndarray:
-        """Of a Bayes net, these variables and all above them: the others' tables sum to one."""
+        """For a Bayes net, these variables and their ancestors: the tables of the others sum to one."""
         if not self._sums_to_one:
             return np.ones(len(self.states), np.bool_)
         out, stack = concerned.copy(), np.flatnonzero(concerned).tolist()
@@ -524,7 +526,7 @@ class JunctionTree:
 
     @cached_property
     def _sums_to_one(self) -> bool:
-        """Whether the tables are those of a Bayes net; what ``with_tables`` put in need not be."""
+        """Whether the tables are normalised conditional distributions, which those of ``with_tables`` need not be."""
         return self._parents is not None and _conditional(self._by_factor(self._tables))
 
     def _count_constants(self, counts: np.ndarray, total: float) -> None:
@@ -543,14 +545,14 @@ class JunctionTree:
     def _batch(
         self, rows: np.ndarray, weights: np.ndarray, names: Sequence[str] | None, counting: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows in parts, on all cores; the parts do not depend on how many there are."""
+        """Process rows in parts, on all cores; the parts do not depend on the number of cores."""
         state = self._given(Evidence({}, {}))
 
         def run(part: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             return self._rows(rows[part], weights[part], state, names, counting)
 
         parts = _parts(len(rows))
-        # Computed before threads would race for it.
+        # Computed here, before threads would compute it concurrently.
         _ = self._scaled, self._possible if self._tree is None else None
         results = _mapped(run, parts)
         return (
@@ -560,7 +562,7 @@ class JunctionTree:
         )
 
     def _counted(self, rows: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows with nothing missing: their factors' entries are looked up and counted."""
+        """Complete rows: their factors' entries are looked up and counted."""
         log_evidence = np.zeros(len(rows))
         counts = np.zeros(self._tables.size)
         if not len(rows):
@@ -586,12 +588,12 @@ class JunctionTree:
     def _fitted(
         self, state: _Given, given: Mapping[str, Any], believed: Mapping[str, Mapping[str, float]]
     ) -> tuple[_Given, float]:
-        """Likelihoods under which the beliefs hold: each in turn is put right until all are."""
+        """Likelihoods whose posterior has the believed marginals, by iterative proportional fitting."""
         wanted = {v: _belief(v, p) for v, p in believed.items()}
         vectors = read_evidence(self.states, wanted).likelihood
         for v in vectors:
             if v in given:
-                raise EvidenceError(f"'{v}' is both given and believed; leave out one", code="conflict")
+                raise EvidenceError(f"'{v}' is both given and believed; leave one of them out", code="conflict")
         names = tuple(self.states)
         log_evidence, flat = self._one(state, names)
         if log_evidence == -np.inf:
@@ -635,7 +637,7 @@ class JunctionTree:
         return allowed
 
     def _conditioned(self, state: _Given, allowed: np.ndarray) -> _Conditioned | None:
-        """A tree for what evidence leaves; None when it leaves nothing."""
+        """The problem reduced by evidence; None if the evidence is impossible."""
         from bayeslab.latents.networks import tree_kernels as kernels
 
         base, possible = self._possible
@@ -666,7 +668,7 @@ class JunctionTree:
         )
 
     def _explained(self, state: _Given, allowed: np.ndarray) -> tuple[float, np.ndarray] | None:
-        """The best assignment among the states allowed, and the log of its product."""
+        """The best assignment with allowed states, and the log of its product."""
         from bayeslab.latents.networks import tree_kernels as kernels
 
         left = self._conditioned(state, allowed)
@@ -679,7 +681,7 @@ class JunctionTree:
         return value + left.log_constant, left.restored(best[None, :])[0]
 
     def _partition(self, best: np.ndarray, allowed: np.ndarray) -> Iterable[np.ndarray]:
-        """The assignments allowed other than ``best``, cut by the first variable in which they differ from it."""
+        """The allowed assignments except ``best``, partitioned by the first variable in which they differ from it."""
         fixed = allowed.copy()
         for v, code in enumerate(best):
             at = slice(self._starts[v], self._starts[v + 1])
@@ -719,22 +721,24 @@ def _zeros(starts: np.ndarray, flat: np.ndarray) -> np.ndarray:
 
 
 def _conditional(tables: Sequence[np.ndarray]) -> bool:
-    """Whether the tables are conditional distributions; tables put in by ``with_tables`` need not be."""
+    """Whether all tables are normalised conditional distributions."""
     return all(np.abs(t.sum(axis=-1) - 1).max() < 1e-9 for t in tables)
 
 
 def _belief(variable: str, probabilities: Mapping[str, float]) -> Mapping[str, float]:
     total = sum(probabilities.values())
     if abs(total - 1) > 1e-6:
-        raise EvidenceError(f"what is believed of '{variable}' sums to {total:g}, not to 1", code="not-probabilities")
+        raise EvidenceError(
+            f"the believed probabilities of '{variable}' sum to {total:g}, not to 1", code="not-probabilities"
+        )
     return {state: p / total for state, p in probabilities.items()}
 
 
 def _distinct(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Different rows, and which of them each row is."""
+    """The distinct rows, and the index of each row among them."""
     if len(codes) < 2 or codes.shape[1] == 0:
         return codes, np.arange(len(codes))
-    # Sorting 64-bit mixtures is many times faster than sorting rows; equal mixtures of different rows would show.
+    # Sorting 64-bit hashes is many times faster than sorting rows; collisions are detected.
     mix = np.random.default_rng(0).integers(1, 2**63, codes.shape[1], dtype=np.uint64) | np.uint64(1)
     _, first, inverse = np.unique(codes.astype(np.uint64) @ mix, return_index=True, return_inverse=True)
     rows = codes[first]

@@ -1,10 +1,10 @@
 """The tables of a discrete net from data.
 
-With complete rows the likelihood is a product with one factor a row of a table, ``prod_k theta_k ** n_k``.
-So each row is estimated by itself: its relative frequencies are the maximum of the likelihood, and a
-Dirichlet prior ``alpha`` becomes a Dirichlet posterior ``alpha + n``, whose normaliser is the
-evidence. With missing cells or hidden variables the counts are expectations that depend on the
-tables themselves, and :class:`TableProblem` hands them to expectation maximisation.
+For complete data the likelihood is a product with one factor ``prod_k theta_k ** n_k`` for each row of a table. Rows
+are estimated separately: relative frequencies maximise the likelihood, and a Dirichlet prior ``alpha`` gives a
+Dirichlet posterior ``alpha + n``, whose normalising constant gives the evidence. With missing cells or hidden variables
+the counts are expectations that depend on the tables; :class:`TableProblem` is the problem for expectation
+maximisation.
 
 References
 ----------
@@ -62,16 +62,16 @@ type Parents = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, eq=False)
 class TableEstimate:
-    """A net with the most likely tables.
+    """A net with maximum-likelihood tables.
 
     Attributes
     ----------
     network : DiscreteNetwork
     counts : mapping of str to ndarray
-        Of each family, axes (parents..., own).
+        Counts of each family, axes (parents..., variable).
     skipped : mapping of str to float
-        The weight of rows a family could not use because a cell of it is missing. If what is missing depends on
-        what it would be, the other rows mislead; expectation maximisation uses all rows.
+        For each family, the weight of rows left out because one of its cells is missing. If values are not missing at
+        random, the estimate is biased; expectation maximisation uses all rows.
     """
 
     network: DiscreteNetwork
@@ -80,7 +80,7 @@ class TableEstimate:
 
     @property
     def unseen(self) -> dict[str, list[tuple[str, ...]]]:
-        """States of parents that never occur, by variable; their rows are uniform for want of data."""
+        """Parent states that never occur, by variable; their rows of the table are uniform."""
         out = {}
         for variable, counts in self.counts.items():
             lacking = np.flatnonzero(counts.reshape(-1, counts.shape[-1]).sum(axis=1) == 0)
@@ -92,22 +92,23 @@ class TableEstimate:
 
     @property
     def log_likelihood(self) -> float:
-        """Of the counted rows: a sum with one term a family."""
+        """Log likelihood of the counted rows: the sum of the families' terms."""
         return sum(self.terms.values())
 
     @property
     def terms(self) -> dict[str, float]:
-        """The part of the log likelihood that each family's table decides."""
+        """Each family's term of the log likelihood."""
         return {v: float(xlogy(n, self.network.tables[v]).sum()) for v, n in self.counts.items()}
 
 
 def maximum_likelihood(codes: Codes, states: States, parents: Parents, weights: Array | None = None) -> TableEstimate:
-    """Relative frequencies.
+    """Maximum-likelihood tables: relative frequencies.
 
     Parameters
     ----------
     codes : ndarray of int, shape (n_rows, n_variables)
-        In the order of ``states``; rows with a missing cell (-1) in a family are left out there.
+        State indices, columns in the order of ``states``; a family leaves out rows in which one of its cells is
+        missing (-1).
     states, parents : mapping
         The structure.
     weights : ndarray, optional
@@ -116,7 +117,7 @@ def maximum_likelihood(codes: Codes, states: States, parents: Parents, weights: 
     Returns
     -------
     TableEstimate
-        Rows of tables whose parents' states never occur are uniform, and listed.
+        Table rows whose parent states never occur are uniform, and listed in ``unseen``.
     """
     families = Families.of(states, parents)
     counts = dict(zip(states, family_counts(codes, families.cards, families.families, weights), strict=True))
@@ -143,26 +144,26 @@ def m_estimate(counts: Array, m: float, prior: Array | float | None = None) -> A
     ----------
     counts : ndarray
     m : float
-        How many imaginary cases the prior is worth.
+        Equivalent sample size of the prior.
     prior : ndarray or float, optional
-        Their distribution; uniform if left out.
+        Prior distribution; uniform if left out.
     """
     counts = np.asarray(counts, dtype=float)
     if m < 0:
-        raise OptionError(f"m is {m:g}; the weight of a prior is at least 0", code="out-of-range")
+        raise OptionError(f"m is {m:g}; it must be at least 0", code="out-of-range")
     p = 1.0 / counts.shape[-1] if prior is None else np.asarray(prior, dtype=float)
     raised = counts + m * p
     return _shares(np.broadcast_to(raised, counts.shape))
 
 
 def laplace(counts: Array, k: float = 1.0) -> Array:
-    """(n_k + k) / (n + k K): counts that start from ``k``, so that nothing has probability zero."""
+    """(n_k + k) / (n + k K): ``k`` is added to each count, so that no probability is zero."""
     counts = np.asarray(counts, dtype=float)
     return m_estimate(counts, k * counts.shape[-1])
 
 
 def equivalent_sample(states: States, parents: Parents, size: float) -> dict[str, Array]:
-    """Concentrations worth ``size`` imaginary cases, spread evenly over each table [2]_ (BDeu)."""
+    """Concentrations with the equivalent sample size ``size``, spread evenly over each table [2]_ (BDeu)."""
     shapes = dict(zip(states, Families.of(states, parents).shapes, strict=True))
     return {v: np.full(shape, size / np.prod(shape)) for v, shape in shapes.items()}
 
@@ -177,7 +178,7 @@ class DirichletPosterior:
     Attributes
     ----------
     prior, counts : mapping of str to ndarray
-        Concentrations before the data, and what the data add; axes (parents..., own).
+        Prior concentrations and counts of the data; axes (parents..., variable).
     """
 
     states: States
@@ -187,17 +188,17 @@ class DirichletPosterior:
 
     @property
     def concentration(self) -> dict[str, Array]:
-        """Of the posterior."""
+        """Concentrations of the posterior."""
         return {v: self.prior[v] + n for v, n in self.counts.items()}
 
     @property
     def log_evidence(self) -> float:
-        """Log probability of the rows, in their order, tables integrated out."""
+        """Log probability of the rows in their order, with the tables integrated out."""
         return sum(self.log_evidence_terms.values())
 
     @property
     def log_evidence_terms(self) -> dict[str, float]:
-        """The part of each family (Dirichlet-multinomial)."""
+        """Each family's term of the log evidence (Dirichlet-multinomial)."""
         out = {}
         for v, n in self.counts.items():
             a = self.prior[v]
@@ -206,16 +207,16 @@ class DirichletPosterior:
         return out
 
     def mean(self) -> DiscreteNetwork:
-        """Posterior means: also the probabilities of the next case."""
+        """The net with posterior means as tables, which are the posterior predictive probabilities of a new case."""
         return self._network({v: a / a.sum(axis=-1, keepdims=True) for v, a in self.concentration.items()})
 
     def mode(self) -> DiscreteNetwork:
-        """The highest point of the density.
+        """The net with the posterior modes as tables.
 
         Raises
         ------
         ModelError
-            A concentration below 1: the density has no highest point.
+            A concentration is below 1, so the density has no mode.
         """
         for v, a in self.concentration.items():
             if np.any(a < 1):
@@ -234,18 +235,18 @@ class DirichletPosterior:
         return out
 
     def draws(self, rng: np.random.Generator, n: int) -> dict[str, Array]:
-        """Independent draws, shape (n, parents..., own)."""
+        """Independent draws, shape (n, parents..., variable)."""
         out = {}
         for v, a in self.concentration.items():
             drawn = rng.standard_gamma(a, size=(n, *a.shape))
             total = drawn.sum(axis=-1, keepdims=True)
-            # Concentrations near zero may underflow all at once; then the whole mass is on one state.
+            # With concentrations near zero all gamma draws may underflow; then all mass is on one state.
             one = np.eye(a.shape[-1])[rng.integers(a.shape[-1], size=total.shape[:-1])]
             out[v] = np.where(total > 0, drawn / np.where(total > 0, total, 1.0), one)
         return out
 
     def updated(self, codes: Codes, weights: Array | None = None) -> DirichletPosterior:
-        """After more rows; this posterior is their prior [1]_."""
+        """The posterior after more rows, with this one as prior [1]_."""
         more = posterior_counts(codes, self.states, self.parents, self.prior, weights)
         return replace(self, counts={v: n + more.counts[v] for v, n in self.counts.items()})
 
@@ -260,20 +261,20 @@ def posterior_counts(
     concentration: float | Mapping[str, Array | float] = 1.0,
     weights: Array | None = None,
 ) -> DirichletPosterior:
-    """The posterior of all tables, given complete rows.
+    """The posterior of all tables given complete rows.
 
     Parameters
     ----------
     codes, states, parents, weights
         As in :func:`maximum_likelihood`.
     concentration : float or mapping of str to (ndarray or float)
-        Of the Dirichlet prior of each row: one number for all entries, or by variable
-        (:func:`equivalent_sample` makes these).
+        Concentration of the Dirichlet prior of each row: one number for all entries, or by variable, as from
+        :func:`equivalent_sample`.
 
     Raises
     ------
     DataError
-        Missing cells: the posterior is then a mixture with too many parts.
+        There are missing cells, so the posterior is a mixture with too many components.
     """
     families = Families.of(states, parents)
     counts = dict(zip(states, family_counts(codes, families.cards, families.families, weights), strict=True))
@@ -302,15 +303,14 @@ def posterior_counts(
 class TableProblem:
     """Unknown tables of a net with hidden variables or missing cells, as a problem for EM; make it with :meth:`of`.
 
-    Parameters of a problem are one array a variable that has unknown ones: of its local model, which for a
-    free table is the table.
+    Its parameters are an array for each variable with unknown ones: the parameters of its local model, or its table.
 
     Attributes
     ----------
     network : DiscreteNetwork
-        Holds the tables that are known.
+        A net with the known tables.
     local : mapping of str to LocalModel
-        For each variable with unknown parameters.
+        The local model of each variable with unknown parameters.
     """
 
     network: DiscreteNetwork
@@ -326,16 +326,17 @@ class TableProblem:
         local: Mapping[str, LocalModel] | None = None,
         weights: Array | None = None,
     ) -> TableProblem:
-        """Set up.
+        """The problem for a net and its data.
 
         Parameters
         ----------
         network : DiscreteNetwork
-            The structure, and the tables that are known; the others only give their shapes.
+            The structure and the known tables; of the unknown ones only the shapes are used.
         codes : ndarray of int, shape (n_rows, n_variables)
-            In the order of ``network.states``; -1 where missing, whole columns of it for hidden variables.
+            State indices, columns in the order of ``network.states``; -1 where missing; columns of hidden variables are
+            all -1.
         local : mapping of str to LocalModel, optional
-            The unknown families; all tables are free, without a prior, if left out.
+            The unknown families. Default: all tables are unknown, without a prior.
         weights : ndarray, optional
             Weight of each row; 1 if left out.
         """
@@ -350,7 +351,7 @@ class TableProblem:
 
     @cached_property
     def rows(self) -> IncompleteRows:
-        """The rows taken apart, when the first step needs them: that takes compiled code, which no check waits for."""
+        """The preprocessed rows, computed at the first step, because compiling is slow and checks do not need them."""
         return IncompleteRows.of(self.network.states, self.network.parents, self.codes, self.weights)
 
     def tables(self, theta: Parameters) -> list[Array]:
@@ -401,15 +402,15 @@ class TableProblem:
         return {v: model.project(values[v]) for v, model in self.local.items()}
 
     def chain(self, theta: Parameters, rng: np.random.Generator) -> Callable[[Parameters], Statistics]:
-        """Gibbs sampling of the missing cells, row by row [5]_.
+        """A Gibbs sampler of the missing cells [5]_.
 
-        Each call is a few sweeps over all missing cells, and returns the mean of the counts after each. Rows with whole
-        numbers for weights are drawn so many times.
+        Each call makes a few sweeps over all missing cells and returns the mean of the counts after each sweep. A row
+        with an integer weight is drawn that many times.
 
         Raises
         ------
         OptionError
-            No completion of positive probability was found to start from.
+            There is no start: no completion of positive probability was drawn.
         """
         codes, weights = self.codes, self.weights
         if weights is not None and np.all(weights == np.round(weights)):
@@ -437,7 +438,7 @@ class TableProblem:
             )  # fmt: skip
             if stuck:
                 raise OptionError(
-                    "Gibbs sampling cannot move: tables hold zeros that leave cells no state; use variant em",
+                    "Gibbs sampling cannot move: zeros in tables exclude all states of some cells; use variant em",
                     code="not-suited",
                 )
             counts = family_counts(state, families.cards, families.families, weights)
@@ -460,5 +461,5 @@ class TableProblem:
         return state
 
 
-# Sweeps of Gibbs sampling between two M-steps: the chain goes on from where it was, so a few are enough.
+# Gibbs sweeps between two M-steps: the chain continues from its last state, so a few are enough.
 _SWEEPS = 2

@@ -1,9 +1,9 @@
-"""Local distributions with parameters: their tables, and the parameters that fit expected counts best.
+"""Parametric local distributions: their tables, and the parameters that fit expected counts best.
 
-A local model is a map from parameters to a table P(variable | parents). Given expected counts n of the
-table's entries, the M-step maximises ``sum n log table`` plus the log prior. Free tables have a closed
-form; noisy-OR is concave in ``-log(1 - strength)``, logistic and softmax weights are concave as they
-are, and Newton's method finds their maximum. Noisy-MAX goes by its own small EM over the effects.
+A local model maps parameters to a table P(variable | parents). Given expected counts n of the table's entries, the
+M-step maximises ``sum n log table`` plus the log prior. Free tables have a closed form. The objective is concave in
+``-log(1 - strength)`` of noisy-OR and in the weights of logistic and softmax models; Newton's method maximises it.
+Noisy-MAX has an inner EM over the effects of its causes.
 
 References
 ----------
@@ -34,39 +34,39 @@ __all__ = ["FreeTable", "LocalModel", "NoisyMax", "NoisyOr", "Softmax"]
 
 Array = NDArray[np.float64]
 
-# Probabilities below this are no different from zero; their logarithms stay finite.
+# Probabilities are raised to at least this, so that their logarithms are finite.
 _TINY = 1e-300
-# Where even the square of the inverse is finite.
+# The square of the inverse of this number is finite.
 _NEAR_ZERO = 1e-100
-# -log(1 - strength) of a strength one rounding error below 1.
+# -log(1 - strength) for the largest strength below 1.
 _CERTAIN = 36.0
 _STEPS, _EM_STEPS = 200, 20
 
 
 class LocalModel(Protocol):
-    """One family's parameters, an array; coordinates are unconstrained."""
+    """A model of one family, with an array of parameters, which has unconstrained coordinates."""
 
     def table(self, theta: Array) -> Array:
-        """P(variable | parents), axes (parents..., own)."""
+        """P(variable | parents), axes (parents..., variable)."""
         ...
 
     def fit(self, counts: Array, theta: Array) -> Array:
-        """The best parameters for expected counts; never worse than ``theta``."""
+        """Parameters that maximise the objective for expected counts, never worse than ``theta``."""
         ...
 
     def log_prior(self, theta: Array) -> float: ...
     def flatten(self, theta: Array) -> Array: ...
     def unflatten(self, x: Array) -> Array: ...
     def gradient(self, theta: Array, counts: Array) -> Array:
-        """Derivative of ``sum counts log table`` plus log prior in the coordinates."""
+        """Gradient of ``sum counts log table`` plus log prior in the coordinates."""
         ...
 
     def slope(self, theta: Array, counts: Array) -> Array:
-        """The same in the parameters themselves, as if no constraint held."""
+        """The gradient of the same in the parameters, without regard to constraints."""
         ...
 
     def project(self, theta: Array) -> Array:
-        """The nearest parameters there can be."""
+        """The nearest valid parameters."""
         ...
 
     def start(self, rng: np.random.Generator) -> Array:
@@ -79,15 +79,15 @@ class LocalModel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class FreeTable:
-    """A table each of whose rows has its own probabilities; Dirichlet priors.
+    """A table with free probabilities in each row and Dirichlet priors.
 
     Parameters
     ----------
-    base : ndarray, shape (parents..., own)
-        Holds the rows that are known; only its shape counts for the others.
+    base : ndarray, shape (parents..., variable)
+        The known rows; the values of other rows are ignored.
     concentration : ndarray
-        Of the Dirichlet prior of each row, broadcast to the table; at least 1, for below that a density has no mode.
-        1 is maximum likelihood.
+        Concentration of the Dirichlet prior of each row, broadcast to the table: at least 1, because a density with
+        smaller ones has no mode. 1 gives maximum likelihood.
     free : ndarray of bool, shape (parents...), optional
         Rows to be estimated; all if left out.
     """
@@ -148,7 +148,7 @@ class FreeTable:
         return self._with_known(_onto_simplex(theta))
 
     def start(self, rng: np.random.Generator) -> Array:
-        # Neither certain nor equal: probabilities near 0 would be hard to leave.
+        # Away from 0, which EM leaves slowly, and not all equal.
         drawn = rng.dirichlet(np.full(self.base.shape[-1], 2.0), size=self.base.shape[:-1])
         return self._with_known(drawn)
 
@@ -164,12 +164,12 @@ class FreeTable:
         return np.where(np.asarray(self.free)[..., None], table, self.base)
 
 
-# Projections stop short of zero, where the slope n / w is lost.
+# Projections stay above zero, where the derivative n / w is undefined.
 _FLOOR = 1e-10
 
 
 def _onto_simplex(values: Array) -> Array:
-    """The nearest rows that sum to one with entries of at least ``_FLOOR`` (Held, Wolfe, Crowder 1974)."""
+    """The nearest rows with sum one and entries of at least ``_FLOOR`` (Held, Wolfe, Crowder 1974)."""
     n = values.shape[-1]
     room = 1.0 - n * _FLOOR
     ordered = -np.sort(-values, axis=-1)
@@ -183,20 +183,20 @@ def _onto_simplex(values: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class NoisyOr:
-    """Each cause that is there brings the effect about by itself: P(absent | u) = prod over causes (1 - strength).
+    """Noisy-OR: each present cause independently produces the effect, P(absent | u) = prod over causes (1 - strength).
 
     Parameters
     ----------
     shape : tuple of int
-        Of the table; the variable has two states.
+        Shape of the table; the variable has two states.
     causes : ndarray, shape (rows of the table, n_parameters)
-        1 where a cause is there; a leak is a column of ones.
+        1 where a cause is present; a leak is a column of ones.
     present : int
-        The variable's state that the causes bring about.
+        Index of the state that the causes produce.
     fixed : ndarray, shape (rows of the table,), optional
-        Probability that causes of known strength leave the variable absent; 1 if left out.
+        Probability that causes of known strength do not produce the effect; 1 if left out.
     prior : ndarray, shape (2, n_parameters), optional
-        The two parameters of each strength's Beta prior, at least 1.
+        Both parameters of the Beta prior of each strength, at least 1.
     """
 
     shape: tuple[int, ...]
@@ -207,21 +207,21 @@ class NoisyOr:
 
     @classmethod
     def of(cls, shape: tuple[int, ...], *, leak: bool, prior: Array | None = None) -> NoisyOr:
-        """A strength for each parent, of two states of which the second is "there"; then the leak, if there is one."""
+        """A model with a strength for each parent, whose second state is "present", and with a leak if ``leak``."""
         rows = np.indices(shape[:-1]).reshape(len(shape) - 1, -1).T.astype(float)
         return cls(shape, np.hstack([rows, np.ones((len(rows), 1))]) if leak else rows, prior=prior)
 
     def __post_init__(self) -> None:
         if self.shape[-1] != 2:
             raise ModelError(
-                f"noisy-OR is for a variable of two states; this one has {self.shape[-1]}", code="not-applicable"
+                f"noisy-OR needs a variable with two states; this one has {self.shape[-1]}", code="not-applicable"
             )
         if self.prior is not None and np.any(np.asarray(self.prior) < 1):
             raise ModelError("a Beta prior with a parameter below 1 has no mode; use at least 1", code="no-mode")
 
     def table(self, theta: Array) -> Array:
-        absent = np.exp(-self._pressure(_weights(theta)))
-        return self._placed(absent, -np.expm1(-self._pressure(_weights(theta))))
+        absent = np.exp(-self._total(_weights(theta)))
+        return self._as_table(absent, -np.expm1(-self._total(_weights(theta))))
 
     def fit(self, counts: Array, theta: Array) -> Array:
         absent, present = self._split_counts(counts)
@@ -257,12 +257,12 @@ class NoisyOr:
     def start(self, rng: np.random.Generator) -> Array:
         return rng.uniform(0.1, 0.9, (self.causes.shape[1],))
 
-    def _pressure(self, w: Array) -> Array:
+    def _total(self, w: Array) -> Array:
         fixed = 0.0 if self.fixed is None else -np.log(np.maximum(self.fixed, _TINY))
         out: Array = self.causes @ w + fixed
         return out
 
-    def _placed(self, absent: Array, present: Array) -> Array:
+    def _as_table(self, absent: Array, present: Array) -> Array:
         pair = (absent, present) if self.present == 1 else (present, absent)
         return np.stack(pair, axis=-1).reshape(self.shape)
 
@@ -271,8 +271,8 @@ class NoisyOr:
         return rows[:, 1 - self.present], rows[:, self.present]
 
     def _value(self, w: Array, absent: Array, present: Array) -> tuple[float, Array, Array]:
-        """The fit, its slope and its curvature in w = -log(1 - strength), in which it is concave."""
-        t = self._pressure(w)
+        """The objective, its gradient and minus its Hessian in w = -log(1 - strength), in which it is concave."""
+        t = self._total(w)
         possible = present > 0
         safe = np.where(possible, np.maximum(t, _NEAR_ZERO), 1.0)
         there = -np.expm1(-safe)
@@ -302,8 +302,8 @@ type Concave = Callable[[Array], tuple[float, Array, Array]]
 def _newton_above_zero(function: Concave, w: Array) -> Array:
     """The maximum of a concave function over 0 ≤ w ≤ _CERTAIN by projected Newton steps [5]_.
 
-    ``function`` returns value, slope and minus the Hessian. Near a bound that the slope points to, a parameter takes a
-    step of its own; the Newton step is for the others. Only so is every short enough projected step uphill.
+    ``function`` returns value, gradient and minus the Hessian. Parameters near a bound to which the gradient points
+    take separate gradient steps; the others take a Newton step. This makes every short projected step an ascent step.
     """
     value, slope, curvature = function(w)
     for _ in range(_STEPS):
@@ -334,24 +334,24 @@ def _newton_above_zero(function: Concave, w: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class NoisyMax:
-    """Each cause that is there has an effect of its own, and the variable takes the largest [3]_.
+    """Noisy-MAX: each present cause has an independent effect, and the variable is their maximum [3]_.
 
     Parameters
     ----------
     shape : tuple of int
-        Of the table.
+        Shape of the table.
     causes : ndarray, shape (rows of the table, n_causes)
-        1 where a cause is there; a leak is a column of ones.
+        1 where a cause is present; a leak is a column of ones.
     order : ndarray of int
-        The variable's states from "not there" upwards.
+        The variable's states in ascending order; the first is "absent".
     concentration : ndarray, shape (n_causes, n_states), optional
-        Of the Dirichlet prior of each effect, states upwards; at least 1.
+        Concentration of the Dirichlet prior of each effect, states in ascending order; at least 1.
     known : ndarray, shape (n_causes, n_states), optional
-        Effects that are known; NaN in rows to be estimated.
+        Known distributions of effects; NaN in rows to be estimated.
 
     Notes
     -----
-    Parameters are the distributions of the effects, shape (n_causes, n_states), states upwards.
+    Parameters are the distributions of the effects, shape (n_causes, n_states), states in ascending order.
     """
 
     shape: tuple[int, ...]
@@ -373,7 +373,7 @@ class NoisyMax:
         return rows[:, np.argsort(self.order)].reshape(self.shape)
 
     def fit(self, counts: Array, theta: Array) -> Array:
-        # EM for the first steps, from where BFGS finds the last digits.
+        # First some EM steps, then BFGS, which converges faster.
         from scipy.optimize import minimize
 
         local = self._rows
@@ -397,7 +397,7 @@ class NoisyMax:
         return self._rows.unflatten(x)
 
     def gradient(self, theta: Array, counts: Array) -> Array:
-        # Fisher's identity once more: the effects are hidden, and their expected counts are the slope.
+        # Fisher's identity: the effects are latent, and their expected counts give the gradient.
         return self._rows.gradient(theta, self._effects(theta, counts))
 
     def slope(self, theta: Array, counts: Array) -> Array:
@@ -410,7 +410,7 @@ class NoisyMax:
         return self._rows.start(rng)
 
     def _below(self, theta: Array) -> Array:
-        """P(effect of cause ≤ x) in each row: (rows, causes, states upwards); 1 where the cause is not there."""
+        """P(effect of cause ≤ x) in each row: (rows, causes, ascending states); 1 where the cause is absent."""
         return np.where(self.causes[:, :, None] > 0, np.cumsum(theta, axis=1)[None], 1.0)
 
     def _fit_of(self, theta: Array, counts: Array) -> float:
@@ -429,7 +429,7 @@ class NoisyMax:
         out = np.zeros_like(theta)
         for i in range(n_causes):
             there = self.causes[:, i] > 0
-            # The cause's effect is x and the others are at most x; or it is below x and some other is x.
+            # The effect of the cause is x and all others are at most x; or it is below x and another one is x.
             at = ratio[there] * rest[there, i]
             above = ratio[there] * (rest[there, i] - rest_lower[there, i])
             strictly = np.cumsum(above[:, ::-1], axis=1)[:, ::-1] - above
@@ -442,25 +442,25 @@ class NoisyMax:
 
 @dataclass(frozen=True, eq=False)
 class Softmax:
-    """Log odds against a reference state that are linear in features of the parents' states.
+    """Softmax regression: log odds against a reference state are linear in features of the parents' states.
 
     Parameters
     ----------
     shape : tuple of int
-        Of the table.
+        Shape of the table.
     design : ndarray, shape (rows of the table, n_features)
         Features of each combination of the parents' states; a column of ones for the intercepts.
     reference : int
-        The state whose score is 0. With two states this is logistic regression.
+        Index of the state whose score is 0. With two states this is logistic regression.
     prior : tuple of ndarray, optional
         Means and sds of independent normal priors, broadcast to (n_states - 1, n_features); an sd of inf is no prior.
     known : ndarray, shape (n_states - 1, n_features), optional
-        Weights that are known; NaN for those to be estimated.
+        Known weights; NaN for those to be estimated.
 
     Notes
     -----
-    Parameters have the shape (n_states - 1, n_features). Where features separate the states and there is no prior,
-    weights grow until the fit is perfect to rounding.
+    Parameters have the shape (n_states - 1, n_features). If features separate the states and there is no prior, the
+    weights grow until the fit is perfect up to rounding.
     """
 
     shape: tuple[int, ...]
