@@ -62,7 +62,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "incomplete": "A part that the rest needs is not given.",
         "conflict": "Parts that exclude each other: leave one of them out.",
         "contradiction": "Constraints, beliefs or an order that cannot hold together.",
-        "cycle": "Nodes, columns or edges that go in a circle.",
+        "cycle": "Nodes, columns or edges that form a cycle.",
         "missing-edge": "A graph that lacks an edge it has to have.",
         "forbidden-edge": "A graph with an edge that is ruled out.",
         "self-reference": "A thing that is among its own inputs, or in its own definition.",

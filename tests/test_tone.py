@@ -66,7 +66,7 @@ _SENTENCES = [
         None,
         {},
         "model.cycle",
-        "model.nodes.a: nodes go in a circle: a -> b -> a",
+        "model.nodes.a: nodes form a cycle: a -> b -> a",
     ),
     (
         {"model": {"family": "graph", "nodes": {"m": "Normal(flor, 1)", "y": "Normal(m, 1)"}}},
@@ -199,7 +199,7 @@ _SENTENCES = [
         None,
         {},
         "model.cycle",
-        "model.variables.a.parents: the parents go in a circle: a -> a",
+        "model.variables.a.parents: the parents form a cycle: a -> a",
     ),
     (
         {"model": {"family": "bayes_net", "variables": {"a": {"states": ["n", "y"], "table": [0.5, 0.6]}}}},

@@ -118,7 +118,7 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     except CycleError as error:
         circle = error.args[1][::-1]
         path = ("data", "derive", circle[0])
-        raise ModelError(f"computed columns go in a circle: {' -> '.join(circle)}", path=path, code="cycle") from None
+        raise ModelError(f"computed columns form a cycle: {' -> '.join(circle)}", path=path, code="cycle") from None
     out = Data(dataset, labels, derive, factor_columns, memory.frozen)
     in_order = {*model.dims, *model.model.levels(), *memory.levels}
     out.alphabetical = frozenset(n for n in factor_columns - in_order if columns[n].text and columns[n].order is None)

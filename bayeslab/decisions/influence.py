@@ -210,7 +210,7 @@ def _check_order(diagram: InfluenceDiagram) -> None:
     graph = diagram.graph
     if not nx.is_directed_acyclic_graph(graph):
         circle = [a for a, _ in nx.find_cycle(graph)]
-        raise ModelError(f"the diagram has a circle: {' -> '.join([*circle, circle[0]])}", code="cycle")
+        raise ModelError(f"the diagram has a cycle: {' -> '.join([*circle, circle[0]])}", code="cycle")
     for i, later in enumerate(diagram.decisions):
         for earlier in diagram.decisions[:i]:
             if later == earlier:

@@ -355,7 +355,7 @@ def _ordered(parents: Mapping[str, set[str]], nodes: Mapping[str, Node]) -> list
             elif parent in trail:
                 names = list(trail)
                 circle = [*names[names.index(parent) :], parent]
-                raise ModelError(f"nodes go in a circle: {' -> '.join(circle)}", path=nodes[start].path, code="cycle")
+                raise ModelError(f"nodes form a cycle: {' -> '.join(circle)}", path=nodes[start].path, code="cycle")
             elif parent not in done:
                 trail[parent] = iter(sorted(parents[parent]))
     return list(done)

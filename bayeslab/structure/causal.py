@@ -246,7 +246,7 @@ def _others(graph: nx.DiGraph, treatment: str, outcome: str, names: str | Iterab
 def _candidates(graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable[str] | None) -> frozenset[str]:
     _two(graph, treatment, outcome)
     if not nx.is_directed_acyclic_graph(graph):
-        raise ModelError("the graph has a circle; causes come before their effects", code="cycle")
+        raise ModelError("the graph has a cycle; causes come before their effects", code="cycle")
     usable = frozenset(graph) if observed is None else names_in(graph, observed)
     return usable - {treatment, outcome}
 

@@ -142,7 +142,7 @@ class Constraints:
         graph = nx.DiGraph(sorted(self.required))
         if not nx.is_directed_acyclic_graph(graph):
             cycle = ", ".join(f"{u} -> {v}" for u, v in nx.find_cycle(graph))
-            raise ModelError(f"the required edges form a circle: {cycle}; a structure has none", code="cycle")
+            raise ModelError(f"the required edges form a cycle: {cycle}; a structure has none", code="cycle")
 
     @cached_property
     def _number(self) -> dict[str, int]:

@@ -61,7 +61,7 @@ def _checked(graph: nx.DiGraph) -> nx.DiGraph:
         )
     if not nx.is_directed_acyclic_graph(graph):
         raise ModelError(
-            "the graph has a circle; equivalence classes are those of directed acyclic graphs", code="cycle"
+            "the graph has a cycle; equivalence classes are those of directed acyclic graphs", code="cycle"
         )
     return graph
 
@@ -127,7 +127,7 @@ def _topological(parents: Sequence[int]) -> list[int]:
         ready = [v for v in waiting if not parents[v] & ~placed]
         if not ready:
             raise ModelError(
-                "the graph has a circle; equivalence classes are those of directed acyclic graphs", code="cycle"
+                "the graph has a cycle; equivalence classes are those of directed acyclic graphs", code="cycle"
             )
         order += ready
         placed |= sum(1 << v for v in ready)

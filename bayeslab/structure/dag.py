@@ -73,7 +73,7 @@ def _sets(
             code="duplicate",
         )
     if not nx.is_directed_acyclic_graph(graph):
-        raise ModelError("the graph has a circle; d-separation is defined for acyclic graphs", code="cycle")
+        raise ModelError("the graph has a cycle; d-separation is defined for acyclic graphs", code="cycle")
     return x, y, z
 
 

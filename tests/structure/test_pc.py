@@ -229,7 +229,7 @@ def test_colliders_in_a_circle_are_left_out():
     found = pc.search(Answers("abcxyz", {"ax": 0.5, "by": 0.5, "cz": 0.5}, {"ax": "cyz", "by": "axz", "cz": "bxy"}))
     assert nx.is_directed_acyclic_graph(nx.DiGraph(list(found.graph.directed)))
     assert found.graph.directed >= {("x", "b"), ("y", "c"), ("z", "a")}
-    assert sorted(found.conflicts) == [f"{u} → {v} closes a circle" for u, v in ("ab", "bc", "ca")]
+    assert sorted(found.conflicts) == [f"{u} → {v} closes a cycle" for u, v in ("ab", "bc", "ca")]
 
 
 def test_size_of_conditioning_sets():

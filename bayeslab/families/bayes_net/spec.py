@@ -317,7 +317,7 @@ class BayesNet(Family):
         graph = nx.DiGraph((parent, name) for name, v in known.items() for parent in v.parents)
         if not nx.is_directed_acyclic_graph(graph):
             circle = [parent for parent, _ in nx.find_cycle(graph)]
-            message = f"the parents go in a circle: {' -> '.join([*circle, circle[0]])}"
+            message = f"the parents form a cycle: {' -> '.join([*circle, circle[0]])}"
             raise Flaw(message, "variables", circle[0], "parents", code="cycle")
         return self
 

@@ -117,7 +117,7 @@ def parents_first(parents: Any) -> np.ndarray:
         waiting.extend(reversed(children[node]))
     if len(order) < len(parents):
         raise DataError(
-            f"row {_on_a_cycle(parents, order) + 1} is its own ancestor: parents go round in a circle", code="cycle"
+            f"row {_on_a_cycle(parents, order) + 1} is its own ancestor: parents form a cycle", code="cycle"
         )
     return np.array(order, np.int64)
 

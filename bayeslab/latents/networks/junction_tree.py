@@ -400,7 +400,7 @@ class JunctionTree:
 
     @cached_property
     def _scaled(self) -> tuple[np.ndarray, float]:
-        """Tables scaled to maximum one (unless of a Bayes net) so that products do not overflow, and the log of the scale."""
+        """Tables scaled to maximum one, so that products do not overflow, and the log scale; not of Bayes nets."""
         if self._sums_to_one or not self._tables.size:
             return self._tables, 0.0
         starts = self._problem.table_start

@@ -1,8 +1,8 @@
-"""Compiled messages of belief propagation, on the flat arrays of `belief_propagation.FlatFactors`.
+"""Compiled belief propagation, on the flat arrays of `belief_propagation.FlatFactors`.
 
-Messages are logarithms with maximum 0, in one array with the offsets ``flat.message_offset``: ``up``
-from factors to variables, ``down`` from variables to factors. On the linear scale a hub with a
-thousand neighbours, or a long chain, would round possible states to impossible.
+Messages are logarithms with maximum 0, in one array with the offsets ``flat.message_offset``: ``up`` from factors to
+variables, ``down`` from variables to factors. On the linear scale, probabilities of possible states would underflow at
+a hub with a thousand neighbours or in a long chain.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["beliefs", "decode", "residual", "score", "sequential", "traversal"]
 
 @numba.njit(cache=True, error_model="numpy")
 def traversal(flat: Any, observed: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Variables breadth first, and whether the factor graph without the observed variables has no loop."""
+    """The variables in breadth-first order, and whether the factor graph without the observed variables has no loop."""
     n_variables, n_factors = len(flat.n_states), len(flat.table_offset) - 1
     order, n_visited = np.empty(n_variables, np.int64), 0
     visited, reached = np.zeros(n_variables, np.bool_), np.zeros(n_factors, np.bool_)
@@ -64,9 +64,9 @@ def _reduce(work: np.ndarray, start: int, step: int, message: np.ndarray, shift:
 
 @numba.njit(cache=True, error_model="numpy")
 def _factor_message(flat: Any, edge: int, maximise: bool, down: np.ndarray, work: np.ndarray) -> None:
-    """The message along one edge, into the head of ``work``: the last axes are summed out, then the first.
+    """Write the message along an edge to the start of ``work``: the last axes are summed out, then the first.
 
-    Each sum shrinks the table, so that a message costs little more than one look at each entry.
+    Each sum shrinks the table, so a message costs little more than one visit of each entry.
     """
     factor = flat.edge_factor[edge]
     first, last = flat.factor_edges[factor], flat.factor_edges[factor + 1]
@@ -88,7 +88,7 @@ def _factor_message(flat: Any, edge: int, maximise: bool, down: np.ndarray, work
 
 @numba.njit(cache=True, error_model="numpy")
 def _peak_to_zero(values: np.ndarray, start: int, n: int) -> bool:
-    """False where every entry is -inf."""
+    """Shift entries to maximum 0; False if every entry is -inf."""
     peak = -np.inf
     for j in range(start, start + n):
         peak = max(peak, values[j])
@@ -101,7 +101,7 @@ def _peak_to_zero(values: np.ndarray, start: int, n: int) -> bool:
 
 @numba.njit(cache=True, error_model="numpy")
 def _send(flat: Any, variable: int, local: np.ndarray, up: np.ndarray, down: np.ndarray) -> bool:
-    """All messages of a variable to its factors: products of what the others say, without dividing."""
+    """Send all messages from a variable to its factors: products of the other factors' messages, without division."""
     n, offset = flat.n_states[variable], flat.variable_offset[variable]
     first, last = flat.variable_edges[variable], flat.variable_edges[variable + 1]
     for j in range(n):
@@ -132,7 +132,7 @@ def _update(
     down: np.ndarray,
     work: np.ndarray,
 ) -> float:
-    """Listen to all factors of a variable, then answer; the largest change heard, or -1 where nothing is possible."""
+    """Update the messages to a variable, then from it; return the largest change, or -1 if no state is possible."""
     n, change = flat.n_states[variable], 0.0
     for at in range(flat.variable_edges[variable], flat.variable_edges[variable + 1]):
         edge = flat.edges_of[at]
@@ -162,7 +162,7 @@ def sequential(
     up: np.ndarray,
     down: np.ndarray,
 ) -> tuple[int, float]:
-    """Sweeps towards the roots and back. One undamped sweep is exact where there is no loop."""
+    """Sweeps towards the roots and back. Without loops, one undamped sweep is exact."""
     work = np.empty(flat.largest_table)
     change = 0.0
     for sweep in range(1, max_sweeps + 1):
@@ -180,7 +180,7 @@ def sequential(
 
 @numba.njit(cache=True, error_model="numpy")
 def _raise_to(heap: np.ndarray, place: np.ndarray, priority: np.ndarray, variable: int, value: float) -> None:
-    """Move a variable up in a binary heap, where its new priority is higher."""
+    """Raise the priority of a variable in a binary heap, if the new priority is higher."""
     if value <= priority[variable]:
         return
     priority[variable] = value
@@ -195,7 +195,7 @@ def _raise_to(heap: np.ndarray, place: np.ndarray, priority: np.ndarray, variabl
 
 @numba.njit(cache=True, error_model="numpy")
 def _sink_root(heap: np.ndarray, place: np.ndarray, priority: np.ndarray, value: float) -> None:
-    """Give the first of the heap a lower priority."""
+    """Lower the priority of the root of the heap."""
     variable, at, n = heap[0], 0, len(heap)
     priority[variable] = value
     while 2 * at + 1 < n:
@@ -222,10 +222,10 @@ def residual(
     up: np.ndarray,
     down: np.ndarray,
 ) -> tuple[int, float]:
-    """The variable whose surroundings have changed most comes next.
+    """Residual belief propagation: the variable with the largest change of incoming messages is updated next.
 
-    What a variable has heard bounds, up to a factor, what its neighbours will hear, so no message is
-    computed only to see whether it is worth sending. As many updates as variables count as a sweep.
+    The change of a variable's incoming messages bounds, up to a factor, the change of its outgoing ones, so no message
+    is computed only to determine its priority. A sweep is as many updates as there are variables.
     """
     n_variables = len(order)
     work = np.empty(flat.largest_table)
@@ -254,7 +254,7 @@ def residual(
 
 @numba.njit(cache=True, error_model="numpy")
 def _factor_belief(flat: Any, factor: int, down: np.ndarray, out: np.ndarray) -> None:
-    """The log table times the messages that reach it, into the entries of the factor."""
+    """Write the log table plus its incoming messages to the entries of the factor."""
     begin, end = flat.table_offset[factor], flat.table_offset[factor + 1]
     for i in range(begin, end):
         out[i] = flat.log_tables[i]
@@ -270,9 +270,9 @@ def beliefs(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Logs of the beliefs of variables and of factors, each with total (or maximum) 1, and the Bethe log Z.
 
-    log Z = sum_v log Z_v + sum_f log Z_f - sum_(f,v) log Z_fv, where Z_v, Z_f and Z_fv total the
-    messages at a variable, at a factor and along an edge: any scale of a message cancels. At a fixed
-    point this is minus the Bethe free energy; without loops it is exact.
+    log Z = sum_v log Z_v + sum_f log Z_f - sum_(f,v) log Z_fv, where Z_v, Z_f and Z_fv are sums over the products of
+    messages at a variable, at a factor and along an edge; the scale of messages cancels. At a fixed point this is minus
+    the Bethe free energy; without loops it is exact.
     """
     n_variables, n_factors = len(flat.n_states), len(flat.table_offset) - 1
     of_variables, of_factors = local.copy(), np.empty(len(flat.log_tables))
@@ -308,7 +308,7 @@ def beliefs(
 
 @numba.njit(cache=True, error_model="numpy")
 def decode(flat: Any, order: np.ndarray, local: np.ndarray, down: np.ndarray) -> np.ndarray:
-    """States one by one from the roots, each best given those chosen before: ties cannot be mixed up."""
+    """Choose states from the roots, each the best given those chosen before, so that ties are broken consistently."""
     down = down.copy()
     work = np.empty(flat.largest_table)
     chosen = np.zeros(len(order), np.int64)

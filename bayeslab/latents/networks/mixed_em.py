@@ -1,10 +1,9 @@
 """EM for conditional linear-Gaussian nets with missing cells and hidden variables.
 
-The E-step is `mixed_statistics`; the M-step is maximum likelihood from expected statistics. A mixture of
-normals is the net C -> X with C never observed. A normal that settles on a single row would send
-the likelihood to infinity; so no sd may fall below a small share of its column's sd. This bounds
-the parameters and changes nothing else: the M-step is then the maximum under the bound, and the
-likelihood still never falls.
+The E-step is in `mixed_statistics`; the M-step is maximum likelihood from expected statistics. A normal mixture is the
+net C -> X with C never observed. A normal that collapses on a single row would have an infinite likelihood; therefore
+no sd may fall below a small share of its column's sd. The M-step is the maximum under this bound, so the likelihood
+never falls.
 
 References
 ----------
@@ -30,29 +29,29 @@ from bayeslab.latents.networks.mixed_statistics import Plan, Statistics
 
 __all__ = ["EMFit", "MixedProblem", "Options", "em", "random_start", "restarts"]
 
-# Eigenvalues of E[x x'] below this share of the largest leave a direction undetermined.
+# Directions with eigenvalues of E[x x'] below this share of the largest are undetermined.
 _RANK = 1e-12
-# Probabilities below this have the logarithm of this.
+# Probabilities are raised to at least this before logarithms.
 _TINY = 1e-300
 
 
 @dataclass(frozen=True)
 class Options:
-    """How EM runs, and the prior that makes it find a posterior mode.
+    """Options of EM, and the prior of a posterior mode.
 
     Attributes
     ----------
     table_count : float
-        Added to each expected count: the mode under Dirichlet(1 + table_count) rows.
+        Added to each expected count: gives the mode under Dirichlet(1 + table_count) priors of rows.
     noise_count, noise_share : float
-        Added rows of variance ``noise_share`` times that of the column: the mode under an
-        inverse-gamma prior of σ² (in units of the column's variance) with shape noise_count / 2 - 1 and
-        scale noise_count * noise_share / 2.
+        Number of added rows, and their variance as a share of the column's: gives the mode under an inverse-gamma
+        prior of σ² (in units of the column's variance) with shape noise_count / 2 - 1 and scale noise_count *
+        noise_share / 2.
     floor : float
-        Smallest sd, as a share of the sd of the column (of 1 for a column never observed).
+        Smallest sd, as a share of the sd of the column (1 for a column that is never observed).
     max_iterations : int
     tolerance : float
-        Stop when the log posterior gains less than this a row.
+        Stop when the gain of the log posterior per row is less.
     """
 
     table_count: float = 0.0
@@ -77,15 +76,15 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class EMFit:
-    """What EM found.
+    """The result of EM.
 
     Attributes
     ----------
     network : MixedNetwork
     log_likelihood : ndarray
-        Of the data at the start and after each iteration.
+        Log likelihood of the data at the start and after each iteration.
     log_posterior : ndarray
-        The same plus the log prior, up to a constant: what never falls.
+        The same plus the log prior, up to a constant, which never falls.
     converged : bool
     """
 
@@ -100,12 +99,12 @@ class EMFit:
 
 
 def em(network: MixedNetwork, codes: np.ndarray, values: np.ndarray, options: Options = Options()) -> EMFit:
-    """Parameters of largest likelihood, or posterior density, near those of ``network``.
+    """A local maximum of the likelihood or posterior density, starting from the parameters of ``network``.
 
     Parameters
     ----------
     network : MixedNetwork
-        Structure and start. Equal starts for the states of a hidden variable stay equal: see `random_start`.
+        Structure and start. States of a hidden variable that start equal stay equal: see `random_start`.
     codes, values : ndarray
         Rows; -1 and NaN are missing cells.
     options : Options
@@ -117,7 +116,7 @@ def em(network: MixedNetwork, codes: np.ndarray, values: np.ndarray, options: Op
     """
     codes, values = check_data(network, codes, values)
     shift, scale = _units(values)
-    # The net as given, so that an sd of zero is refused and not raised to the bound.
+    # Checked before the bound is applied, so that an sd of zero is refused.
     plan = Plan.of(network, codes, (values - shift) / scale)
     now = _bounded(_rescaled(network, shift, scale), options.floor)
     jacobian = float(((~np.isnan(values)).sum(axis=0) * np.log(scale)).sum())
@@ -142,7 +141,7 @@ def restarts(
     n: int,
     options: Options = Options(),
 ) -> EMFit:
-    """The best of n runs from random starts."""
+    """The best result of n runs from random starts."""
     fits = [em(random_start(network, codes, values, rng), codes, values, options) for _ in range(n)]
     return max(fits, key=lambda fit: fit.log_posterior[-1])
 
@@ -150,10 +149,10 @@ def restarts(
 def random_start(
     network: MixedNetwork, codes: np.ndarray, values: np.ndarray, rng: np.random.Generator
 ) -> MixedNetwork:
-    """A start that tells the states of hidden variables apart.
+    """A random start with different parameters for the states of hidden variables.
 
-    Missing cells are filled at random and the complete data fitted; then the tables that involve missing
-    cells are mixed with random rows, and the intercepts that depend on them moved by about the sd of their column.
+    Missing cells are filled at random, and the net is fitted to the complete data. Then tables that involve missing
+    cells are mixed with random rows, and intercepts that depend on them are moved by about the sd of their column.
     """
     codes, values = check_data(network, codes, values)
     missing = {v: bool(np.any(codes[:, k] < 0)) for k, v in enumerate(network.states)}
@@ -183,7 +182,7 @@ def random_start(
 
 
 def _units(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and sd of each column's observed cells; 0 and 1 where there is nothing to measure by."""
+    """Mean and sd of each column's observed cells; 0 and 1 for columns without any, or without spread."""
     observed = ~np.isnan(values)
     n = np.maximum(observed.sum(axis=0), 1)
     shift = np.where(observed, values, 0.0).sum(axis=0) / n
@@ -232,7 +231,7 @@ def _maximise(network: MixedNetwork, statistics: Statistics, options: Options) -
     continuous = {}
     for v, node in network.continuous.items():
         moments = statistics.moments[v].copy()
-        # A configuration that no row can have is given what all others say together.
+        # A configuration without rows gets the estimate from all rows.
         unseen = moments[..., 0, 0] <= 0
         moments[unseen] = moments.sum(axis=tuple(range(moments.ndim - 2)))
         n = moments[..., 0, 0]
@@ -243,7 +242,7 @@ def _maximise(network: MixedNetwork, statistics: Statistics, options: Options) -
         contrast = np.concatenate([-coefficients, np.ones((*n.shape, 1))], axis=-1)
         squares = np.einsum("...i,...ij,...j->...", contrast, moments, contrast)
         if options.noise_count > 0:
-            # Where there are no rows, the prior alone says how large the variance is.
+            # Without rows, the prior determines the variance.
             squares, n = np.where(unseen, 0.0, squares), np.where(unseen, 0.0, n)
         variance = (squares + options.noise_count * options.noise_share) / (n + options.noise_count)
         sd = np.sqrt(np.maximum(variance, options.floor**2))
@@ -252,7 +251,7 @@ def _maximise(network: MixedNetwork, statistics: Statistics, options: Options) -
 
 
 def _solve(gram: np.ndarray, cross: np.ndarray) -> np.ndarray:
-    """Least squares; the smallest solution where rows leave a direction open."""
+    """Least squares; the solution of smallest norm if rows do not determine it."""
     values, vectors = np.linalg.eigh(gram)
     kept = values > _RANK * values[..., -1:]
     inverse = np.where(kept, 1 / np.where(kept, values, 1.0), 0.0)
@@ -264,10 +263,10 @@ def _solve(gram: np.ndarray, cross: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class MixedProblem:
-    """The same as a :class:`~bayeslab.latents.expectation_maximisation.Problem`; make it with :meth:`of`.
+    """The net as a :class:`~bayeslab.latents.expectation_maximisation.Problem`; make it with :meth:`of`.
 
-    Parameters are arrays by name: the table of each discrete variable under its name, and ``(variable,
-    "intercept")`` and so on joined by a bar, in units of the columns' standard deviations.
+    Parameters are arrays by name: the table of each discrete variable under its name; for a continuous variable its
+    name and ``intercept``, ``slopes`` or ``sd``, joined by a bar, in units of the columns' standard deviations.
     """
 
     network: MixedNetwork
@@ -282,7 +281,7 @@ class MixedProblem:
     def of(
         cls, network: MixedNetwork, codes: np.ndarray, values: np.ndarray, learned: Iterable[str], options: Options
     ) -> MixedProblem:
-        """Set up; variables that are not ``learned`` keep the distributions they have in ``network``."""
+        """The problem for a net and its data; variables that are not ``learned`` keep their distributions."""
         codes, values = check_data(network, codes, values)
         shift, scale = _units(values)
         rescaled = _rescaled(network, shift, scale)
@@ -299,7 +298,7 @@ class MixedProblem:
         return self._parameters(_bounded(_rescaled(network, self.shift, self.scale), self.options.floor))
 
     def start(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """A random start that tells the states of hidden variables apart."""
+        """A random start with different parameters for the states of hidden variables."""
         codes, values = self.plan.codes, self.plan.values
         return self._parameters(_bounded(random_start(self.network, codes, values, rng), self.options.floor))
 
@@ -318,7 +317,7 @@ class MixedProblem:
         return _log_prior(self._at(theta), self.options)
 
     def flatten(self, theta: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Log probabilities, intercepts, slopes and log sds: coordinates that may take any value."""
+        """Unconstrained coordinates: log probabilities, intercepts, slopes and log sds."""
         return np.concatenate([self._free(name, value).ravel() for name, value in theta.items()])
 
     def _free(self, name: str, value: np.ndarray) -> np.ndarray:

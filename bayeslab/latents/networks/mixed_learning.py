@@ -1,9 +1,9 @@
-"""Parameters of conditional linear-Gaussian nets from complete data: each variable by itself.
+"""Parameters of conditional linear-Gaussian nets from complete data.
 
-With nothing missing the likelihood is a product over variables: tables are counts, and a continuous
-variable is one linear regression for each configuration of its discrete parents. Maximum
-likelihood is least squares, with the residual sum of squares over the number of rows (not over the
-degrees of freedom) as variance; the conjugate prior of a regression is normal-inverse-gamma.
+For complete data the likelihood is a product over variables. Tables follow from counts; a continuous variable has a
+linear regression for each configuration of its discrete parents. Maximum likelihood is least squares, where the
+variance is the residual sum of squares divided by the number of rows (not by the degrees of freedom). The conjugate
+prior of a regression is normal-inverse-gamma.
 
 References
 ----------
@@ -24,17 +24,17 @@ from bayeslab.latents.networks.mixed_network import LinearGaussian, MixedNetwork
 
 __all__ = ["ConjugatePosterior", "check_data", "conjugate", "count", "maximum_likelihood", "regress"]
 
-# Singular values below this share of the largest are none.
+# Singular values below this share of the largest count as zero.
 _RANK = 1e-12
 
 
 def check_data(network: MixedNetwork, codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows as arrays of the right types.
+    """Checked rows, as arrays of the right types.
 
     Raises
     ------
     DataError
-        Shapes that do not fit the net, numbers of states out of range, or infinite values.
+        Shapes do not fit the net, state indices are out of range, or values are infinite.
     """
     codes, values = np.asarray(codes, np.int64), np.asarray(values, float)
     want = (len(network.states), len(network.continuous))
@@ -55,11 +55,10 @@ def check_data(network: MixedNetwork, codes: np.ndarray, values: np.ndarray) -> 
 
 
 def maximum_likelihood(network: MixedNetwork, codes: np.ndarray, values: np.ndarray) -> MixedNetwork:
-    """The net with the parameters that make complete data most likely.
+    """The net with maximum-likelihood parameters for complete data.
 
-    Configurations of parents without any row get a uniform table, or the regression over all rows. With
-    fewer rows than coefficients the least-squares solution of smallest norm (about the means) is
-    taken, and the sd is zero.
+    Parent configurations without rows get a uniform distribution, or the regression over all rows. With fewer rows than
+    coefficients, the least-squares solution of smallest norm (about the means) is used, and the sd is zero.
 
     Parameters
     ----------
@@ -91,7 +90,7 @@ def maximum_likelihood(network: MixedNetwork, codes: np.ndarray, values: np.ndar
 
 
 def regress(x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray, float]:
-    """Least squares of y (n,) on x (n, q): intercept, slopes, and the root of RSS / n."""
+    """Least squares of y (n,) on x (n, q): intercept, slopes, and the square root of RSS / n."""
     if not len(y):
         return 0.0, np.zeros(x.shape[1]), 1.0
     middle, centre = x.mean(axis=0), float(y.mean())
@@ -102,18 +101,18 @@ def regress(x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray, float]:
 
 @dataclass(frozen=True, eq=False)
 class ConjugatePosterior:
-    """Independent posteriors of the parameters of each variable.
+    """The posterior of all parameters, independent between variables.
 
     Attributes
     ----------
     network : MixedNetwork
         The structure.
     tables : dict of str to DirichletMultinomial
-        One Dirichlet a row.
+        One Dirichlet distribution for each row of each table.
     regressions : dict of str to ndarray of NormalInverseGamma
-        One a configuration of the discrete parents; coefficients are intercept, then slopes.
+        One for each configuration of the discrete parents; coefficients are the intercept, then the slopes.
     log_evidence : float
-        Log probability of the data, parameters integrated out; NaN where a prior is improper.
+        Log probability of the data with the parameters integrated out; NaN if a prior is improper.
     """
 
     network: MixedNetwork
@@ -122,7 +121,7 @@ class ConjugatePosterior:
     log_evidence: float
 
     def mean(self) -> MixedNetwork:
-        """The net at the posterior means of probabilities, coefficients and σ² (NaN-free only where these exist)."""
+        """The net at the posterior means of probabilities, coefficients and σ²."""
         return self._network(
             {v: d.mean() for v, d in self.tables.items()},
             {v: np.vectorize(_mean, otypes=[object])(r) for v, r in self.regressions.items()},
@@ -168,7 +167,7 @@ def conjugate(
     dirichlet: float = 1.0,
     regressions: Mapping[str, NormalInverseGamma] | None = None,
 ) -> ConjugatePosterior:
-    """The exact posterior of all parameters, given complete data.
+    """The exact posterior of all parameters given complete data.
 
     Parameters
     ----------
@@ -177,7 +176,7 @@ def conjugate(
     codes : ndarray (n, number of discrete variables)
     values : ndarray (n, number of continuous variables)
     dirichlet : float
-        Prior of each row of a table: Dirichlet with this in every entry.
+        Concentration of the symmetric Dirichlet prior of each row of a table.
     regressions : mapping of str to NormalInverseGamma, optional
         Prior of a continuous variable in each configuration, on (intercept, slopes...); default the
         reference prior, flat on the coefficients and on log σ.
@@ -185,15 +184,15 @@ def conjugate(
     Raises
     ------
     DataError
-        Missing cells, or a prior for what is no continuous variable.
+        There are missing cells, or a prior for a variable that is not continuous.
     ModelError
-        Coefficients that the rows of a configuration do not determine, under a flat prior.
+        Under a flat prior, the rows of a configuration do not determine the coefficients.
     """
     codes, values = _complete(network, codes, values)
     priors = dict(regressions or {})
     for v in priors.keys() - network.continuous.keys():
         raise DataError(
-            f"'{v}' has a prior but is no continuous variable{hint(v, network.continuous)}", code="unknown-variable"
+            f"'{v}' has a prior but is not a continuous variable{hint(v, network.continuous)}", code="unknown-variable"
         )
     log_evidence, tables, posteriors = 0.0, {}, {}
     for v in network.states:
@@ -215,12 +214,12 @@ def conjugate(
 def _complete(network: MixedNetwork, codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     codes, values = check_data(network, codes, values)
     if np.any(codes < 0) or np.any(np.isnan(values)):
-        raise DataError("there are missing cells: learn from these with EM", code="missing")
+        raise DataError("there are missing cells: use EM", code="missing")
     return codes, values
 
 
 def count(network: MixedNetwork, variable: str, codes: np.ndarray) -> np.ndarray:
-    """How often each entry of a discrete variable's table occurs in complete rows."""
+    """Counts of the entries of a discrete variable's table in complete rows."""
     shape = network.tables[variable].shape
     place = {v: k for k, v in enumerate(network.states)}
     columns = tuple(codes[:, place[v]] for v in (*network.parents[variable], variable))

@@ -1,14 +1,13 @@
 """A Bayes net with discrete and continuous variables as plain data: conditional linear Gaussian.
 
-Discrete variables have tables and discrete parents only. A continuous variable is normal given its
-parents: for each configuration d of its discrete parents, its mean is linear in its continuous
-parents and its standard deviation is fixed,
+Discrete variables have tables, and discrete parents only. A continuous variable is normal given its parents: for each
+configuration d of its discrete parents, its mean is linear in its continuous parents, and its standard deviation is
+constant,
 
     y | d, x  ~  Normal(intercept[d] + slopes[d] · x, sd[d]).
 
-Given all discrete variables the continuous ones are therefore jointly normal; without discrete
-variables the whole net is one multivariate normal. A discrete child of a continuous parent leaves
-this class and is an error here.
+Given all discrete variables, the continuous ones are jointly normal; without discrete variables the net is a
+multivariate normal. A discrete variable with a continuous parent is outside this class and is an error.
 
 References
 ----------
@@ -45,7 +44,7 @@ class LinearGaussian:
     intercept : ndarray (states of the discrete parents...)
     slopes : ndarray (states of the discrete parents..., number of continuous parents)
     sd : ndarray (states of the discrete parents...)
-        Not negative. Zero makes the variable a function of its parents: queries take that, learning
+        Non-negative. With an sd of zero the variable is a function of its parents, which queries allow and learning
         does not.
     """
 
@@ -74,16 +73,15 @@ class MixedNetwork:
     states, parents, tables
         The discrete variables, as in `DiscreteNetwork`.
     continuous : mapping of str to LinearGaussian
-        The continuous variables. The order of the mapping is that of columns of data.
+        The continuous variables. The order of the mapping is the order of data columns.
     name : str
     notes : mapping
-        What a file said beyond that.
+        Further contents of a network file.
 
     Raises
     ------
     ModelError
-        What `DiscreteNetwork` objects to; a discrete variable with a continuous parent; arrays that
-        do not fit the parents.
+        An error of `DiscreteNetwork`; a discrete variable with a continuous parent; arrays that do not fit the parents.
     """
 
     states: Mapping[str, tuple[str, ...]]
@@ -111,7 +109,7 @@ class MixedNetwork:
             self._check(variable, node)
         if not nx.is_directed_acyclic_graph(self.graph):
             circle = next(iter(nx.simple_cycles(self.graph)))
-            raise ModelError(f"the network has a circle: {' -> '.join([*circle, circle[0]])}", code="cycle")
+            raise ModelError(f"the network has a cycle: {' -> '.join([*circle, circle[0]])}", code="cycle")
 
     def _check(self, variable: str, node: LinearGaussian) -> None:
         if variable in self.states:
@@ -141,7 +139,7 @@ class MixedNetwork:
         continuous: Mapping[str, tuple[str, ...]],
         name: str = "network",
     ) -> Self:
-        """A structure to be learned: uniform tables; intercepts and slopes 0, sd 1."""
+        """A net with uniform tables, zero intercepts and slopes, and sd 1, for learning."""
         tables = {}
         for v, labels in states.items():
             shape = (*(len(states[p]) for p in parents.get(v, ()) if p in states), len(labels))
@@ -154,16 +152,16 @@ class MixedNetwork:
         return cls(states, parents, tables, nodes, name)
 
     def discrete_parents(self, variable: str) -> tuple[str, ...]:
-        """Discrete parents of a continuous variable: the axes of its arrays."""
+        """Discrete parents of a continuous variable, in the order of its arrays' axes."""
         return tuple(p for p in self.continuous[variable].parents if p in self.states)
 
     def continuous_parents(self, variable: str) -> tuple[str, ...]:
-        """Continuous parents of a continuous variable: the columns of its slopes."""
+        """Continuous parents of a continuous variable, in the order of its slopes."""
         return tuple(p for p in self.continuous[variable].parents if p in self.continuous)
 
     @property
     def discrete(self) -> DiscreteNetwork:
-        """The discrete variables alone; no continuous one is above them."""
+        """The net of the discrete variables, which have no continuous ancestors."""
         return DiscreteNetwork(self.states, self.parents, self.tables, self.name, self.notes)
 
     @property
@@ -183,12 +181,12 @@ class MixedNetwork:
 
     @property
     def n_parameters(self) -> int:
-        """Free entries of the tables, and intercept, slopes and sd of each configuration."""
+        """Number of free table entries, and of intercepts, slopes and sds."""
         tables = sum(t.size // t.shape[-1] * (t.shape[-1] - 1) for t in self.tables.values())
         return tables + sum(n.intercept.size + n.slopes.size + n.sd.size for n in self.continuous.values())
 
     def do(self, actions: Mapping[str, Any]) -> Self:
-        """The net in which variables are set from outside: their parents no longer matter.
+        """The net under an intervention, which sets variables and removes the edges from their parents.
 
         Parameters
         ----------
@@ -201,7 +199,7 @@ class MixedNetwork:
         """
         done = read_mixed_evidence(self, actions)
         if done.likelihood or done.noisy:
-            raise EvidenceError("what is set from outside needs one state or value, not likelihoods", code="wrong-type")
+            raise EvidenceError("an intervention sets one state or value, not likelihoods", code="wrong-type")
         parents, tables, continuous = dict(self.parents), dict(self.tables), dict(self.continuous)
         for variable, code in done.hard.items():
             parents[variable], tables[variable] = (), np.eye(len(self.states[variable]))[code]
@@ -212,12 +210,12 @@ class MixedNetwork:
 
 @dataclass(frozen=True, eq=False)
 class MixedEvidence:
-    """What is known of some variables.
+    """Evidence on some variables.
 
     Parameters
     ----------
     hard : dict of str to int
-        Observed discrete variables and the number of their state.
+        Observed discrete variables and the index of their state.
     likelihood : dict of str to ndarray
         Virtual evidence on discrete variables.
     exact : dict of str to float
@@ -233,7 +231,7 @@ class MixedEvidence:
 
 
 def read_mixed_evidence(network: MixedNetwork, given: Mapping[str, Any] | None) -> MixedEvidence:
-    """Names resolved.
+    """Evidence with names replaced by indices.
 
     Parameters
     ----------
@@ -245,7 +243,7 @@ def read_mixed_evidence(network: MixedNetwork, given: Mapping[str, Any] | None) 
     Raises
     ------
     EvidenceError
-        An unknown variable or state, or a value that is no finite number.
+        An unknown variable or state, or a value that is not a finite number.
     """
     given = given or {}
     known = [*network.states, *network.continuous]
@@ -284,7 +282,7 @@ def _reading(variable: str, value: Mapping[str, Any]) -> tuple[float, float]:
     reading, sd = _number(variable, value["value"]), _number(variable, value["sd"])
     if sd <= 0:
         raise EvidenceError(
-            f"the sd of a noisy reading of '{variable}' must be positive; without noise, give the value",
+            f"the sd of a noisy reading of '{variable}' must be positive; for an exact reading, give the value",
             code="out-of-range",
         )
     return reading, sd
@@ -297,7 +295,7 @@ def draws(network: MixedNetwork, rng: np.random.Generator, n: int) -> tuple[np.n
     -------
     codes : ndarray (n, number of discrete variables)
     values : ndarray (n, number of continuous variables)
-        Columns in the order of ``states`` and of ``continuous``.
+        Columns in the orders of ``states`` and ``continuous``.
     """
     codes = dict.fromkeys(network.states, np.zeros(n, np.int64))
     for variable in nx.topological_sort(network.graph.subgraph(network.states)):

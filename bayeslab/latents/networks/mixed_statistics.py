@@ -1,13 +1,11 @@
 """Expected statistics of conditional linear-Gaussian nets for rows with missing cells, exactly and in batches.
 
-What is hidden in a row falls apart into groups of variables that the observed ones separate. The same
-group occurs in many rows; for all of them at once the configurations of its discrete variables
-are enumerated, and given each configuration its continuous variables are normal with moments that
-share one covariance across rows. The log density of a row is the sum over its groups and over
-the variables whose families are observed, and the expected statistics are those that complete
-data would have: counts for tables, and for a continuous variable y with continuous parents x the
-matrix E[z z'], z = (1, x, y), for each configuration of its discrete parents. They are also the
-gradient of the log density (Fisher's identity).
+The missing cells of a row form groups that are independent given the observed cells. The same group occurs in many
+rows, which are processed together: the configurations of the group's discrete variables are enumerated, and given a
+configuration its continuous variables are normal, with one covariance for all rows. The log density of a row is a sum
+over its groups and its observed families. The expected statistics are counts for tables, and for a continuous variable
+y with continuous parents x the matrix E[z z'], z = (1, x, y), for each configuration of its discrete parents. They also
+give the gradient of the log density (Fisher's identity).
 
 References
 ----------
@@ -34,7 +32,7 @@ from bayeslab.latents.networks.mixed_network import LinearGaussian, MixedNetwork
 __all__ = ["Plan", "Statistics", "expected_statistics"]
 
 _MOST_CONFIGURATIONS = 2**16
-# Numbers in the arrays of one batch: 32 MB.
+# Maximum number of floats in the arrays of a batch: 32 MB.
 _BATCH = 2**22
 
 
@@ -45,11 +43,11 @@ class Statistics:
     Attributes
     ----------
     counts : dict of str to ndarray
-        Of each entry of a table.
+        Expected count of each entry of a table.
     moments : dict of str to ndarray (states of discrete parents..., q + 2, q + 2)
         Sums of E[z z'], z = (1, continuous parents..., variable).
     log_density : ndarray (n,)
-        Of what is observed in each row.
+        Log density of the observed cells of each row.
     """
 
     counts: dict[str, np.ndarray]
@@ -71,16 +69,16 @@ def expected_statistics(network: MixedNetwork, codes: np.ndarray, values: np.nda
     Raises
     ------
     DataError
-        Data that do not fit the net, or a row of probability zero.
+        The data do not fit the net, or a row has probability zero.
     EngineRefusal
-        An sd of zero, or too many configurations of hidden discrete variables at once.
+        An sd is zero, or hidden discrete variables have too many configurations.
     """
     return Plan.of(network, *check_data(network, codes, values)).expect(network)
 
 
 @dataclass(frozen=True, eq=False)
 class _Family:
-    """A variable and its parents: where their columns are."""
+    """Column indices of a variable and its parents."""
 
     variable: str
     discrete: tuple[str, ...]
@@ -89,23 +87,23 @@ class _Family:
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """Rows with the same hidden group, and the same states of the observed parents that matter to its covariance.
+    """Rows with the same hidden group and the same states of observed parents, if these affect the group's covariance.
 
-    An entry of an array of parameters has the flat index ``base + offset``: a base for each row
-    (or for the batch) and an offset for each configuration of the hidden discrete variables.
+    The entries of a parameter array have the flat indices ``base + offset``, with a base for each row (or for the
+    batch) and an offset for each configuration of the hidden discrete variables.
 
     Attributes
     ----------
     rows : ndarray (n,)
     multiplicity : ndarray (n,) or None
-        How many rows each stands for, where rows that look the same to the group are taken together.
+        Number of data rows that each row represents, if rows that are equal for the group are merged.
     back : ndarray or None
-        Then, for each row of the data in the batch, which one it is; ``rows`` are those of the data.
+        With merged rows, the index of the merged row of each data row; ``rows`` are the data rows.
     n_configurations : int
     tables : list of (variable, base (n,), offset (K,))
     regressions : list of (variable, index (K,))
     hidden : tuple of str
-        Continuous.
+        The hidden continuous variables.
     """
 
     rows: np.ndarray
@@ -118,7 +116,7 @@ class _Batch:
 
 
 class Plan:
-    """Which rows share which hidden groups: made once for a structure and its data."""
+    """Batches of rows with common hidden groups, computed once for a structure and its data."""
 
     def __init__(self, network: MixedNetwork, codes: np.ndarray, values: np.ndarray) -> None:
         self.network, self.codes, self.values = network, codes, values
@@ -155,7 +153,7 @@ class Plan:
         return out
 
     def _groups(self) -> dict[tuple[str, ...], np.ndarray]:
-        """Hidden variables that no observed one separates, and the rows in which they are so."""
+        """Groups of hidden variables that no observed variable separates, and their rows."""
         names = list(self.missing)
         mask = np.stack([self.missing[v] for v in names], axis=1) if names else np.zeros((len(self.codes), 0), bool)
         patterns, which = np.unique(mask, axis=0, return_inverse=True)
@@ -205,7 +203,7 @@ class Plan:
     def _distinct(
         self, rows: np.ndarray, n_configurations: int, tables: list[tuple[_Family, np.ndarray, np.ndarray]]
     ) -> _Batch:
-        """Rows of tables alone: those that look the same are done once."""
+        """Merge rows that are equal for a group without continuous variables."""
         bases = np.stack([base for _, base, _ in tables], axis=1)
         kinds, back, times = np.unique(bases, axis=0, return_inverse=True, return_counts=True)
         columns = [(f.variable, kinds[:, k], offset) for k, (f, _, offset) in enumerate(tables)]
@@ -232,11 +230,11 @@ class Plan:
             stride *= len(self.network.states[v])
         return base, offset
 
-    # --------------------------------------------------------------------------- what is fully observed
+    # --------------------------------------------------------------------------------- observed families
 
     @cached_property
     def _complete(self) -> list[tuple[_Family, np.ndarray, np.ndarray, np.ndarray]]:
-        """For each family its complete rows, their flat index, and z = (1, parents, variable)."""
+        """For each family: its complete rows, their flat indices, and z = (1, parents, variable)."""
         out = []
         for f in self.families.values():
             members = (*f.discrete, *f.continuous)
@@ -266,7 +264,7 @@ class Plan:
     # -------------------------------------------------------------------------------- the computation
 
     def expect(self, network: MixedNetwork) -> Statistics:
-        """Expected statistics under the parameters of a net with this structure."""
+        """Expected statistics for a net with this structure."""
         counts = {v: c.copy() for v, c in self._constant[0].items()}
         moments = {v: m.copy() for v, m in self._constant[1].items()}
         log_density = np.zeros(len(self.codes))

@@ -1,8 +1,7 @@
-"""A discrete Bayes net as plain data: named states in order, parents in order, one table a variable.
+"""A discrete Bayes net as plain data: ordered states, ordered parents, and a table for each variable.
 
-The joint distribution is the product of the tables, ``p(x) = prod_v p(x_v | x_parents(v))``. Readers
-and writers of network files, inference and learning share this object; it knows no file format,
-no model file and no PyMC.
+The joint distribution is the product of the tables, ``p(x) = prod_v p(x_v | x_parents(v))``. Readers and writers of
+network files, inference and learning share this class, which is independent of file formats, model files and PyMC.
 
 References
 ----------
@@ -22,7 +21,7 @@ from bayeslab.errors import ModelError, hint
 
 __all__ = ["DiscreteNetwork"]
 
-# Rows that files round to few digits are put right; farther off, something else is wrong.
+# Rows whose sum is this close to 1, as after rounding in files, are normalised; others are errors.
 _ROUNDED = 1e-3
 
 
@@ -33,21 +32,20 @@ class DiscreteNetwork:
     Parameters
     ----------
     states : mapping of str to tuple of str
-        The states of each variable, in order. The order of the mapping is that of the variables.
+        The states of each variable, in order. The order of the mapping is the order of the variables.
     parents : mapping of str to tuple of str
         The parents of each variable, in the order of its table's axes; roots may be left out.
     tables : mapping of str to ndarray
-        P(variable | parents): shape (states of parent 1, ..., states of the variable); sums to one
-        along the last axis.
+        P(variable | parents), shape (states of parent 1, ..., states of the variable); sums to one over the last axis.
     name : str
     notes : mapping
-        What a file said beyond that (positions, comments, units), for writers that can say it again.
+        Further contents of a network file (positions, comments, units), for writers of formats that have them.
 
     Raises
     ------
     ModelError
-        An unknown parent, a circle, doubled states, a table of the wrong shape, a negative
-        probability, or a row that does not sum to one.
+        An unknown parent, a directed cycle, repeated states, a table of the wrong shape, a negative probability, or a
+        row that does not sum to one.
     """
 
     states: Mapping[str, tuple[str, ...]]
@@ -83,7 +81,7 @@ class DiscreteNetwork:
             next(iter(nx.simple_cycles(self.graph)), None) if not nx.is_directed_acyclic_graph(self.graph) else None
         )
         if circle:
-            raise ModelError(f"the network has a circle: {' -> '.join([*circle, circle[0]])}", code="cycle")
+            raise ModelError(f"the network has a cycle: {' -> '.join([*circle, circle[0]])}", code="cycle")
 
     @property
     def graph(self) -> nx.DiGraph:
@@ -95,7 +93,7 @@ class DiscreteNetwork:
 
     @property
     def n_parameters(self) -> int:
-        """Free parameters: for each row of a table, one fewer than its entries."""
+        """Number of free parameters: for each row of a table, one fewer than its entries."""
         return sum(table.size // table.shape[-1] * (table.shape[-1] - 1) for table in self.tables.values())
 
 
@@ -112,10 +110,10 @@ def _table(
     if table.shape != shape:
         given, want = (" × ".join(map(str, s)) or "a number" for s in (table.shape, shape))
         raise ModelError(
-            f"the table of '{variable}' is {given}; its parents and states make {want}", code="wrong-shape"
+            f"the table of '{variable}' is {given}; its parents and states need {want}", code="wrong-shape"
         )
     if not np.all(np.isfinite(table)) or np.any(table < 0):
-        raise ModelError(f"the table of '{variable}' has an entry that is no probability", code="not-probabilities")
+        raise ModelError(f"the table of '{variable}' has an entry that is not a probability", code="not-probabilities")
     total = table.sum(axis=-1, keepdims=True)
     if np.any(np.abs(total - 1) > _ROUNDED):
         row = np.unravel_index(int(np.argmax(np.abs(total - 1))), total.shape)[:-1]
@@ -124,5 +122,5 @@ def _table(
         raise ModelError(
             f"the table of '{variable}' sums to {float(total[(*row, 0)]):g}{where}, not to 1", code="not-probabilities"
         )
-    # A row that was divided before is left as it is, bit for bit.
+    # A row that is normalised already stays bit-identical.
     return table / np.where(np.abs(total - 1) > shape[-1] * np.finfo(float).eps, total, 1.0)

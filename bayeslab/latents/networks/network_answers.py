@@ -1,4 +1,4 @@
-"""What exact inference in a network answers: marginals, one row or many, and explanations."""
+"""Results of exact inference in a network: marginals of one or many queries, and explanations."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["BatchMarginals", "Explanation", "Marginals"]
 
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """The answer to one query.
+    """The result of a query.
 
     Parameters
     ----------
     log_evidence : float
-        Log probability of what was given (of a factor graph: log of the sum of the product).
+        Log probability of the evidence (for a factor graph: log of the sum of the product).
     marginals : dict of str to ndarray
-        Posterior probabilities of each target's states.
+        Posterior probabilities of the states of each target.
     """
 
     log_evidence: float
@@ -27,14 +27,14 @@ class Marginals:
 
 @dataclass(frozen=True, eq=False)
 class BatchMarginals:
-    """The answer to many queries.
+    """The results of many queries.
 
     Parameters
     ----------
     log_evidence : ndarray, shape (n_rows,)
-        -inf where the row has probability zero.
+        -inf for rows of probability zero.
     marginals : dict of str to ndarray, shape (n_rows, n_states)
-        nan in rows of probability zero.
+        NaN for rows of probability zero.
     """
 
     log_evidence: np.ndarray
@@ -43,7 +43,7 @@ class BatchMarginals:
 
 @dataclass(frozen=True)
 class Explanation:
-    """States of variables, and the log of their probability given the evidence."""
+    """States of variables, and their log probability given the evidence."""
 
     assignment: dict[str, str]
     log_probability: float

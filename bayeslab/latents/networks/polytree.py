@@ -1,17 +1,16 @@
 """Pearl's π/λ propagation on polytrees: nets with at most one path between any two variables.
 
-Each variable X with parents U and children Y hears from its children what the evidence below says of
-it, λ_Y(x), and from its parents how they are distributed given the evidence above, π_X(u):
+Each variable X with parents U and children Y receives messages from its children, the likelihood λ_Y(x) of the evidence
+below, and from its parents, their distribution π_X(u) given the evidence above:
 
     λ(x) = l(x) prod_Y λ_Y(x)                                            (14.24 of [2]_)
     π(x) = sum_u P(x | u) prod_U π_X(u)                                  (14.26)
     λ_X(u) = sum_x λ(x) sum_{u' ≠ u} P(x | u, u') prod_{U' ≠ U} π_X(u')  (14.25, to parent U)
     π_Y(x) = π(x) l(x) prod_{Y' ≠ Y} λ_Y'(x)                             (14.27, to child Y)
 
-with l the evidence on X itself, hard or virtual; P(x | evidence) is proportional to π(x) λ(x).
-Messages run once to a root of each connected part and once back. They are kept as logarithms with
-maximum 0, so that neither long chains nor many children underflow; what is divided out on the way
-to the roots adds up to the log probability of the evidence.
+with l the hard or virtual evidence on X; P(x | evidence) is proportional to π(x) λ(x). Messages are sent once to a root
+of each connected component and once back. They are logarithms with maximum 0, so that long chains and many children do
+not underflow; the scale factors removed on the way to the roots add up to the log probability of the evidence.
 
 References
 ----------
@@ -38,21 +37,21 @@ __all__ = ["propagate"]
 
 
 def propagate(network: DiscreteNetwork, given: Mapping[str, Any] | None = None) -> Beliefs:
-    """Marginals and the probability of the evidence in a polytree, exactly.
+    """Exact marginals and the probability of the evidence in a polytree.
 
     Parameters
     ----------
     network : DiscreteNetwork
-        Its structure, directions dropped, must be without loops; it need not be connected.
+        Its undirected structure must have no loops; it need not be connected.
     given : mapping, optional
         Variable to state, or to likelihoods of its states (see `bayeslab.latents.networks.factors.read_evidence`).
 
     Raises
     ------
     EngineRefusal
-        Where the structure has a loop.
+        The structure has a loop.
     EvidenceError
-        Where the evidence is unknown or has probability zero.
+        The evidence is unknown or has probability zero.
     """
     skeleton = network.graph.to_undirected()
     if not nx.is_forest(skeleton):
@@ -72,7 +71,7 @@ def propagate(network: DiscreteNetwork, given: Mapping[str, Any] | None = None) 
 
 
 def _traversal(skeleton: nx.Graph) -> tuple[list[str], dict[str, str | None]]:
-    """Variables breadth first, and for each its neighbour nearer to the root of its part."""
+    """The variables in breadth-first order, and for each its neighbour nearer to the root of its component."""
     towards: dict[str, str | None] = {}
     order: list[str] = []
     for root in skeleton:
@@ -90,7 +89,7 @@ def _traversal(skeleton: nx.Graph) -> tuple[list[str], dict[str, str | None]]:
 
 
 class _Messages:
-    """What has been sent so far, as logs: ``pi[parent, child]`` and ``lam[child, parent]``."""
+    """Log messages sent so far: ``pi[parent, child]`` and ``lam[child, parent]``."""
 
     def __init__(self, network: DiscreteNetwork, given: Mapping[str, Any] | None) -> None:
         evidence = read_evidence(network.states, given)
@@ -111,7 +110,7 @@ class _Messages:
         self.log_evidence = 0.0
 
     def collect(self, variable: str, target: str | None) -> None:
-        """Send towards the root, or at the root conclude; what is divided out belongs to the evidence."""
+        """Send a message towards the root; the scale factors, also of the root, are added to the log evidence."""
         if target is None:
             self.log_evidence += float(np.logaddexp.reduce(self.of_parents(variable) + self.of_children(variable)))
         elif target in self.parents[variable]:
@@ -125,11 +124,12 @@ class _Messages:
             self.log_evidence += scale
         if self.log_evidence == -np.inf:
             raise EvidenceError(
-                "the evidence has probability zero: no state of all variables agrees with it", code="probability-zero"
+                "the evidence has probability zero: no joint state of the variables agrees with it",
+                code="probability-zero",
             )
 
     def distribute(self, variable: str, targets: list[str]) -> None:
-        """Send away from the root; a hub answers all its children in one pass."""
+        """Send messages away from the root, to all targets in one pass."""
         above = [v for v in targets if v in self.parents[variable]]
         below = {v for v in targets if v not in self.parents[variable]}
         for parent in above:
@@ -156,7 +156,7 @@ class _Messages:
         )
 
     def to_parent(self, variable: str, parent: str) -> np.ndarray:
-        """log λ_X(u), equation 14.25: all axes but the parent's summed out, from the last to the first."""
+        """log λ_X(u), equation 14.25: all axes except the parent's are summed out, from the last to the first."""
         axes = [(axis, u) for axis, u in enumerate(self.parents[variable]) if u != parent]
         table = _sum_out(self.log_tables[variable], len(self.parents[variable]), self.of_children(variable))
         return reduce(lambda t, axis: _sum_out(t, axis[0], self.pi[axis[1], variable]), reversed(axes), table)
@@ -173,7 +173,7 @@ def _sum_out(table: np.ndarray, axis: int, message: np.ndarray) -> np.ndarray:
 
 
 def _without_each(messages: list[np.ndarray], start: np.ndarray) -> list[np.ndarray]:
-    """For each message the product of all others: running products from both ends, as zeros forbid dividing."""
+    """For each message the product of all others, by cumulative products from both ends: zeros rule out division."""
     nothing = np.zeros_like(start)
     before = accumulate(messages[:-1], np.add, initial=start)
     after = accumulate(messages[:0:-1], np.add, initial=nothing)

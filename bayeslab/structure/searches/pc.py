@@ -122,7 +122,7 @@ def _resolve(
         for a, b, c in set(fresh) - clash:
             arrows[a, b] = arrows[c, b] = True
     circular = arrows & reachable(arrows).T & ~fixed
-    conflicts += [f"{asked.names[u]} → {asked.names[v]} closes a circle" for u, v in np.argwhere(circular).tolist()]
+    conflicts += [f"{asked.names[u]} → {asked.names[v]} closes a cycle" for u, v in np.argwhere(circular).tolist()]
     return arrows & ~circular, tuple(conflicts)
 
 

@@ -173,7 +173,7 @@ class Scorer:
                         f"the start graph: '{v}' is no variable{hint(str(v), self.columns)}", code="unknown-variable"
                     )
             if not nx.is_directed_acyclic_graph(graph):
-                raise ModelError("the start graph has a circle", code="cycle")
+                raise ModelError("the start graph has a cycle", code="cycle")
             self.constraints.check(graph)
             number = {v: i for i, v in enumerate(self.names)}
             out = [sum(1 << number[u] for u in (graph.predecessors(v) if v in graph else ())) for v in self.names]
