@@ -321,7 +321,7 @@ def test_gibbs_refuses_what_it_cannot_leave_and_says_which():
 
 
 def test_gibbs_warns_where_zeros_tie_too_much_to_tell():
-    with pytest.warns(RuntimeWarning, match="tie 20 variables together"):
+    with pytest.warns(RuntimeWarning, match="link 20 variables"):
         found = gibbs(copies(20), n=100, chains=16, rng=np.random.default_rng(0))
     assert np.all(found.codes == found.codes[:, :1, :1])  # each chain stays where it started
     assert found.r_hat["x3"] == pytest.approx([np.inf, np.inf])  # which R-hat shows

@@ -1,11 +1,10 @@
 """Monte Carlo for discrete nets: forward sampling, likelihood weighting, Gibbs.
 
-Forward (logic) sampling draws parents before children [1]_. Likelihood weighting does the same with
-observed variables set and each row weighted by how likely it makes them [2]_: unbiased for
-P(evidence), fine until the evidence is a surprise, which the effective sample size shows. Gibbs
-sampling walks from state to state by conditionals given the Markov blanket [3]_, works for Markov
-random fields too, and is only right when the walk can reach every state: zeros in tables can cut
-the states into islands, which is checked before the first step.
+Forward (logic) sampling draws parents before children [1]_. Likelihood weighting does so with observed variables fixed
+and weights each row by their likelihood [2]_: the estimate of P(evidence) is unbiased, and the effective sample size is
+small if the evidence is improbable. Gibbs sampling draws variables from their conditional distributions given the
+Markov blanket [3]_, also in Markov random fields. It is valid only if the chain is irreducible; zeros in tables can
+divide the states into parts that it cannot leave, which is checked before the first step.
 
 References
 ----------
@@ -40,9 +39,9 @@ from bayeslab.latents.sampler import Arrays, Sampler
 
 __all__ = ["FieldSampler", "GibbsDraws", "Weighted", "forward_sample", "gibbs", "likelihood_weighting"]
 
-# Rows a thread takes at a time.
+# Number of rows in a task of a thread.
 CHUNK = 1 << 16
-# Joint states of variables tied by zeros up to which reachability is decided by looking at all.
+# Maximum number of joint states of variables linked by zeros for which irreducibility is checked by enumeration.
 _LARGEST_CHECK = 1 << 15
 
 
@@ -55,12 +54,12 @@ def forward_sample(network: DiscreteNetwork, n: int, rng: np.random.Generator) -
     n : int
         Number of rows.
     rng : Generator
-        Gives the key of the stream; the rows do not depend on the number of processors.
+        Source of the stream's key; the rows do not depend on the number of processors.
 
     Returns
     -------
     ndarray of int, shape (n, n_variables)
-        Numbers of states, variables in the order of ``network.states``; int8 where that is enough.
+        State indices, columns in the order of ``network.states``; the smallest integer type that holds them.
     """
     from bayeslab.latents.networks import sampling_kernels as kernels
 
@@ -80,14 +79,14 @@ class Weighted:
     marginals : dict of str to ndarray
         P(variable | evidence), estimated.
     standard_errors : dict of str to ndarray
-        Monte Carlo standard errors of the marginals. A state never seen, or always, gets that of one
-        row in the effective sample size: no sample proves a probability of zero.
+        Monte Carlo standard errors of the marginals. A state in none or all of the rows gets the error of one row in
+        the effective sample size, because no sample proves a probability of zero.
     log_evidence : float
         Log of the estimate of P(evidence); the estimate itself is unbiased.
     log_evidence_error : float
-        Its standard error: to first order the relative error of the estimate of P(evidence).
+        Its standard error: to first order, the relative error of the estimate of P(evidence).
     effective_sample_size : float
-        Kish's (sum w)² / sum w²: about as many unweighted rows would do as well.
+        Kish's (sum w)² / sum w²: roughly the number of unweighted rows of the same precision.
     n : int
     """
 
@@ -102,7 +101,7 @@ class Weighted:
 def likelihood_weighting(
     network: DiscreteNetwork, given: Mapping[str, Any] | None, n: int, rng: np.random.Generator
 ) -> Weighted:
-    """Approximate marginals and probability of evidence, with their errors.
+    """Approximate marginals and probability of the evidence, with standard errors.
 
     Parameters
     ----------
@@ -116,11 +115,11 @@ def likelihood_weighting(
     Raises
     ------
     EvidenceError
-        Where the evidence is unknown, or no row agrees with it.
+        The evidence is unknown, or no row agrees with it.
 
     Notes
     -----
-    Standard errors are those of ratios of means by the delta method,
+    Standard errors are those of a ratio of means by the delta method,
     sum w² (1[x = s] - p)² / (sum w)².
     """
     from bayeslab.latents.networks import sampling_kernels as kernels
@@ -154,15 +153,15 @@ def likelihood_weighting(
 
 @dataclass(frozen=True, eq=False)
 class GibbsDraws:
-    """Draws of Gibbs sampling and what they say.
+    """Draws of Gibbs sampling and their summaries.
 
     Parameters
     ----------
     states : mapping of str to tuple of str
     codes : ndarray of int, shape (chains, n, n_variables)
-        Numbers of states, variables in the order of ``states``.
+        State indices, variables in the order of ``states``.
     observed : frozenset of str
-        The variables that were given, and never moved.
+        The observed variables, which are constant.
     """
 
     states: Mapping[str, tuple[str, ...]]
@@ -171,7 +170,7 @@ class GibbsDraws:
 
     @cached_property
     def marginals(self) -> dict[str, np.ndarray]:
-        """P(variable | evidence), estimated by how often each state was visited."""
+        """P(variable | evidence), estimated by the relative frequency of each state."""
         return {
             v: np.bincount(self.codes[:, :, k].ravel(), minlength=len(states)) / self.codes[:, :, k].size
             for k, (v, states) in enumerate(self.states.items())
@@ -179,10 +178,9 @@ class GibbsDraws:
 
     @cached_property
     def standard_errors(self) -> dict[str, np.ndarray]:
-        """Monte Carlo standard errors of the marginals, by effective sample size.
+        """Monte Carlo standard errors of the marginals, from the effective sample sizes.
 
-        A state never visited, or always, gets the error of one visit in the smallest effective
-        sample size of the run.
+        A state in none or all of the draws gets the error of one draw in the smallest effective sample size of the run.
         """
         finite = [size[np.isfinite(size)].min(initial=np.inf) for size in self.effective_sample_size.values()]
         smallest = min([*finite, float(self.codes[:, :, 0].size)])
@@ -193,20 +191,20 @@ class GibbsDraws:
 
     @property
     def effective_sample_size(self) -> dict[str, np.ndarray]:
-        """Of the indicator of each state; NaN where it never changed."""
+        """Effective sample size of the indicator of each state; NaN for constant indicators."""
         return self._diagnostics[0]
 
     @property
     def r_hat(self) -> dict[str, np.ndarray]:
         """Split R-hat of the indicator of each state.
 
-        NaN where it never changed; infinite where chains are stuck in different states.
+        NaN for constant indicators; infinite if chains are stuck in different states.
         """
         return self._diagnostics[1]
 
     @property
     def worst_r_hat(self) -> float:
-        """The largest R-hat of any state; above 1.01 the chains do not agree yet [4]_. NaN where nothing moved."""
+        """The largest R-hat of a state; above 1.01 the chains have not converged [4]_. NaN if no indicator varies."""
         values = np.concatenate(list(self.r_hat.values()))
         return float(np.nanmax(values)) if np.any(~np.isnan(values)) else math.nan
 
@@ -226,7 +224,7 @@ class GibbsDraws:
         return size, r_hat
 
 
-# Indicators diagnosed together, to bound the memory of their Fourier transforms.
+# Number of indicators diagnosed at once, which bounds the memory of their Fourier transforms.
 _COLUMNS = 256
 
 
@@ -240,7 +238,7 @@ def gibbs(
     scan: Literal["systematic", "random"] = "systematic",
     rng: np.random.Generator,
 ) -> GibbsDraws:
-    """Gibbs sampling of what is not observed.
+    """Gibbs sampling of the unobserved variables.
 
     Parameters
     ----------
@@ -248,32 +246,31 @@ def gibbs(
     given : mapping, optional
         Variable to state, or to likelihoods of its states.
     n, warmup : int
-        Sweeps kept and sweeps thrown away, a chain.
+        Numbers of kept and of discarded sweeps in each chain.
     chains : int
-        Chains of different starts, in parallel.
+        Number of chains, with different starts, in parallel.
     scan : {"systematic", "random"}
-        Whether a sweep visits all variables in order or as many at random.
+        Whether a sweep visits all variables in order, or as many random ones.
     rng : Generator
-        ``rng.spawn`` gives each chain its own.
+        ``rng.spawn`` gives each chain a generator.
 
     Raises
     ------
     EngineRefusal
-        Where zeros in tables cut the possible states into parts that the chain cannot leave, or no
-        possible state to start from was found.
+        Zeros in tables divide the possible states into parts that the chain cannot leave, or no possible start was
+        drawn.
     EvidenceError
-        Where the evidence is unknown or proved impossible.
+        The evidence is unknown or impossible.
 
     Warns
     -----
     RuntimeWarning
-        Where zeros tie too many variables together to tell whether every state can be reached.
+        Zeros link too many variables for a check that every state can be reached.
 
     Notes
     -----
-    Look at ``worst_r_hat``: near-deterministic tables make chains slow long before they make them wrong.
-    Pairs of variables that share a table with zeros are also drawn jointly in each sweep, which takes
-    the chain through most deterministic nodes.
+    Check ``worst_r_hat``: chains mix slowly if tables are nearly deterministic. Pairs of variables that share a table
+    with zeros are also drawn jointly in each sweep, so that the chain can pass most deterministic nodes.
     """
     if scan not in ("systematic", "random"):
         raise OptionError(f"'{scan}' is not a scan{hint(scan, ('systematic', 'random'))}", code="unknown-word")
@@ -292,10 +289,10 @@ def gibbs(
 
 @dataclass(frozen=True, eq=False)
 class FieldSampler(Sampler):
-    """The same Gibbs sampling of a factor graph, one sweep a step; see :func:`gibbs`.
+    """Gibbs sampling of a factor graph as a sampler, one sweep for each step; see :func:`gibbs`.
 
-    A draw has the numbers of the states of all variables, ``codes``, and ``log_density``, the log of the product of all
-    tables and likelihoods.
+    A draw has ``codes``, the state indices of all variables, and ``log_density``, the log of the product of all tables
+    and likelihoods.
     """
 
     factors: FactorGraph
@@ -306,7 +303,7 @@ class FieldSampler(Sampler):
 
     @classmethod
     def of(cls, factors: FactorGraph, given: Mapping[str, Any] | None = None) -> FieldSampler:
-        """The sampler given evidence; raises the errors of :func:`gibbs`."""
+        """The sampler given evidence, with the errors of :func:`gibbs`."""
         evidence = read_evidence(factors.states, given)
         possible, tied, walk = _walk(factors, evidence, "systematic")
         return cls(factors, evidence, possible, bool(tied), walk)
@@ -361,11 +358,11 @@ def flat_network(network: DiscreteNetwork) -> _FlatNetwork:
 
 
 def cuts_of(table: np.ndarray) -> np.ndarray:
-    """A number of 53 random bits below cut j, not below those before, is state j."""
+    """Cumulative probabilities as integers: the state is the first j whose threshold exceeds 53 random bits."""
     rows = table.reshape(-1, table.shape[-1])
     cumulative = np.cumsum(rows, axis=1)
     left = np.cumsum(rows[:, ::-1], axis=1)[:, ::-1] - rows
-    cumulative[left == 0] = 1.0  # rounding must not leave anything to impossible last states
+    cumulative[left == 0] = 1.0  # rounding must not give probability to impossible last states
     return np.ceil(np.minimum(cumulative[:, :-1], 1.0) * 2.0**53).astype(np.int64).ravel()
 
 
@@ -381,7 +378,7 @@ def _nothing(net: _FlatNetwork) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def weighing_of(
     net: _FlatNetwork, states: Mapping[str, tuple[str, ...]], evidence: Evidence
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Observed states (-1: none), log likelihoods of all states, and which variables have such."""
+    """Observed states (-1: none), log likelihoods of all states, and whether a variable has virtual evidence."""
     hard, local, virtual = _nothing(net)
     for k, v in enumerate(states):
         hard[k] = evidence.hard.get(v, -1)
@@ -397,7 +394,7 @@ def key_of(rng: np.random.Generator) -> np.uint64:
 
 
 def _code_type(states: Mapping[str, tuple[str, ...]]) -> np.dtype:
-    """Room for -1, not observed, as in batches of evidence."""
+    """The smallest integer type for all state indices and -1 (not observed)."""
     return np.min_scalar_type(-max([1, *map(len, states.values())]))
 
 
@@ -408,7 +405,7 @@ def _count(name: str, value: int, least: int) -> int:
 
 
 def _in_chunks(n: int, work: Callable[[int, int], Any]) -> list[Any]:
-    """``work(first, last)`` over ranges of rows; kernels release the interpreter's lock."""
+    """Results of ``work(first, last)`` over ranges of rows, in threads; kernels release the interpreter's lock."""
     firsts = range(0, n, CHUNK)
     with ThreadPoolExecutor(max(1, min(len(firsts), os.cpu_count() or 1))) as pool:
         return list(pool.map(lambda first: work(first, min(n, first + CHUNK)), firsts))
@@ -421,7 +418,7 @@ def _by_variable(net: _FlatNetwork, states: Mapping[str, Any], entries: np.ndarr
 def _without_certainty(
     errors: Mapping[str, np.ndarray], marginals: Mapping[str, np.ndarray], size: float, observed: Collection[str]
 ) -> dict[str, np.ndarray]:
-    """Errors that do not vanish because a state was never, or always, seen; what is given stays certain."""
+    """Errors that are positive also for states in none or all of the rows; those of observed variables are zero."""
     p = 1 / (size + 2)
     least = math.sqrt(p * (1 - p) / size)
     out = dict(errors)
@@ -432,7 +429,7 @@ def _without_certainty(
 
 
 class _Surroundings(NamedTuple):
-    """The factors of each variable, from ``offset[v]`` to ``offset[v + 1]``, and its strides in their tables."""
+    """The factors of each variable v, from ``offset[v]`` to ``offset[v + 1]``, and its strides in their tables."""
 
     n_states: np.ndarray
     variable_offset: np.ndarray
@@ -460,7 +457,7 @@ class _Walk(NamedTuple):
         return self._run(self.flat.log_tables, self.local, start, rng, warmup, n)
 
     def search(self, start: np.ndarray, floor: float, rng: np.random.Generator) -> np.ndarray | None:
-        """A possible state, met by a chain for which the impossible is only unlikely."""
+        """A possible state, visited by a chain with small instead of zero probabilities; None if it visits none."""
         from bayeslab.latents.networks import message_kernels as messages
 
         softer = np.maximum(self.flat.log_tables, floor)
@@ -489,7 +486,7 @@ class _Walk(NamedTuple):
 def _walk(
     factors: FactorGraph, evidence: Evidence, scan: str
 ) -> tuple[dict[str, np.ndarray], list[tuple[str, ...]], _Walk]:
-    """The possible states of each variable, the variables that zeros tie together, and the chain's moves."""
+    """The possible states of each variable, the variables linked by zeros, and the moves of the chain."""
     possible = _possible_states(factors, evidence)
     tied = _tied(factors, possible)
     _check_reach(factors, possible, tied)
@@ -508,7 +505,7 @@ def _walk(
 
 
 def _possible_states(factors: FactorGraph, evidence: Evidence) -> dict[str, np.ndarray]:
-    """For each variable the states left when those that some table excludes are dropped, until none is."""
+    """For each variable, the states that no table excludes, by repeated elimination."""
     possible = {v: np.ones(len(s), dtype=bool) for v, s in factors.states.items()}
     for v, likelihood in evidence.likelihood.items():
         possible[v] = likelihood > 0
@@ -531,7 +528,7 @@ def _possible_states(factors: FactorGraph, evidence: Evidence) -> dict[str, np.n
 def _allowed(possible: bool) -> None:
     if not possible:
         raise EvidenceError(
-            "the evidence has probability zero: no assignment agrees with it and with the tables",
+            "the evidence has probability zero: no joint state of the variables agrees with it and the tables",
             code="probability-zero",
         )
 
@@ -545,9 +542,9 @@ def _product(possible: Mapping[str, np.ndarray], scope: tuple[str, ...]) -> np.n
 
 
 def _tied(factors: FactorGraph, possible: Mapping[str, np.ndarray]) -> list[tuple[str, ...]]:
-    """The undecided variables of each table in which possible states exclude one another.
+    """For each table in which possible states exclude each other, its variables with more than one possible state.
 
-    Without such a table all combinations of possible states are possible and every one can be reached.
+    Without such a table, all combinations of possible states are possible and can be reached.
     """
     out = []
     for scope, table in zip(factors.scopes, factors.tables, strict=True):
@@ -559,7 +556,7 @@ def _tied(factors: FactorGraph, possible: Mapping[str, np.ndarray]) -> list[tupl
 
 
 def _check_reach(factors: FactorGraph, possible: Mapping[str, np.ndarray], tied: list[tuple[str, ...]]) -> None:
-    """Refuse where states tied by zeros are in parts with no way between them; warn where there are too many."""
+    """Refuse states that moves of the chain do not connect; warn if there are too many states to check."""
     ties: nx.Graph = nx.Graph()
     for scope in tied:
         ties.add_edges_from(combinations(scope, 2))
@@ -573,27 +570,27 @@ def _check_reach(factors: FactorGraph, possible: Mapping[str, np.ndarray], tied:
         _allowed(bool(support.any()))
         if not _connected(support, _axes(tied, names)):
             raise EngineRefusal(
-                f"zeros in tables cut the possible states of {listed(names)} into parts that Gibbs sampling cannot"
+                f"zeros in tables divide the possible states of {listed(names)} into parts that Gibbs sampling cannot"
                 " leave; use an exact engine (the junction tree) or likelihood weighting",
                 code="not-suited",
             )
     if unsure:
         warnings.warn(
-            f"zeros in tables tie {len(unsure)} variables together ({listed(unsure, 6)}): Gibbs sampling may not reach"
-            " all their states, and R-hat shows it only if the chains started apart; an exact engine is safer",
+            f"zeros in tables link {len(unsure)} variables ({listed(unsure, 6)}): Gibbs sampling may not reach all"
+            " their states, which R-hat shows only if the chains started in different parts; an exact engine is safer",
             RuntimeWarning,
             stacklevel=4,
         )
 
 
 def _support(factors: FactorGraph, possible: Mapping[str, np.ndarray], names: list[str]) -> np.ndarray:
-    """Which joint states of some variables are possible as far as the tables with zeros say."""
+    """Mask of the joint states of some variables that the tables with zeros allow."""
     out = np.ones([int(possible[v].sum()) for v in names], dtype=bool)
     for scope, table in zip(factors.scopes, factors.tables, strict=True):
         inside = [v for v in scope if v in names]
         if not inside or np.all(table > 0):
             continue
-        # States of variables outside are decided, or else this table excludes nothing that is possible.
+        # Other variables have one possible state, or this table excludes no possible states.
         picked = (table > 0)[np.ix_(*(np.flatnonzero(possible[v]) for v in scope))]
         positive = picked.any(axis=tuple(k for k, v in enumerate(scope) if v not in names))
         order = np.argsort([names.index(v) for v in inside])
@@ -608,7 +605,7 @@ def _axes(tied: list[tuple[str, ...]], names: list[str]) -> set[tuple[int, int]]
 
 
 def _connected(support: np.ndarray, moves: set[tuple[int, int]]) -> bool:
-    """Whether moves along pairs of axes lead from any state of the support to any other."""
+    """Whether moves along pairs of axes connect all states of the support."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -633,7 +630,7 @@ def _start(
     ties: bool,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """A possible state, far from that of another chain: of a net, one of 1,000 weighted rows."""
+    """A possible start, different between chains: for a net, one of 1,000 weighted rows."""
     if isinstance(model, DiscreteNetwork):
         row = _weighted_row(model, evidence, rng)
         if row is not None:
@@ -646,7 +643,7 @@ def _start(
         if start is not None:
             return start
     raise EngineRefusal(
-        "no state that the tables and the evidence allow was found to start Gibbs sampling from; use an exact engine",
+        "Gibbs sampling has no start: no state that the tables and the evidence allow was drawn; use an exact engine",
         code="no-start",
     )
 
@@ -666,7 +663,7 @@ def _weighted_row(network: DiscreteNetwork, evidence: Evidence, rng: np.random.G
 def _ess_and_r_hat(indicators: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Effective sample size and split R-hat of columns, shape (chains, n, columns); equations 3-13 of [4]_.
 
-    Ranks, which [4]_ takes first, would not change an indicator but for its scale.
+    The ranks of [4]_ would change only the scale of an indicator.
     """
     half = indicators.shape[1] // 2
     if half < 2:
@@ -687,6 +684,6 @@ def _ess_and_r_hat(indicators: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         pairs = correlation[: n // 2 * 2].reshape(n // 2, 2, -1).sum(axis=1)
         kept = np.logical_and.accumulate(pairs > 0, axis=0)
         time = -1 + 2 * np.where(kept, np.minimum.accumulate(pairs, axis=0), 0).sum(axis=0)
-        # Draws that repel each other are worth more than independent ones, to the limit of [4]_, section 3.2.
+        # Negatively correlated draws count more than independent ones, up to the limit of [4]_, section 3.2.
         size = chains * n / np.maximum(time, 1 / np.log10(chains * n))
     return np.where(total > 0, size, np.nan), np.where(total > 0, r_hat, np.nan)

@@ -1,8 +1,8 @@
 """Compiled sampling from discrete nets, on the flat arrays of `sampling` and `belief_propagation`.
 
-Random numbers are SplitMix64 by counter (Steele, Lea, Flood 2014, Fast splittable pseudorandom number
-generators, figure 13; it passes BigCrush): number i of a stream is a hash of key + i γ. Every row and
-variable has its own number, whoever computes it, so threads cannot change a result.
+Random numbers are counter-based SplitMix64 (Steele, Lea, Flood 2014, Fast splittable pseudorandom number generators,
+figure 13; it passes BigCrush): number i of a stream is a hash of key + i γ. Each row and variable has a fixed number,
+so results do not depend on threads.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _11, _27, _30, _31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
 
-# Rows drawn together: the codes of a block of a net of 100 variables stay in the fast caches.
+# Number of rows in a block: for a net of 100 variables, their codes stay in the fast caches.
 _BLOCK = 1024
-# Up to here counting the thresholds passed is quicker than halving.
+# Up to this number of thresholds, a linear search is faster than bisection.
 _FEW_STATES = 12
 
 
@@ -36,7 +36,7 @@ def _hash(z: np.uint64) -> np.uint64:
 
 @numba.njit(cache=True, error_model="numpy")
 def _draw(net: Any, v: int, key: np.uint64, row: int, rows: np.ndarray, codes: np.ndarray) -> None:
-    """States of one variable in all rows of a block, by inversion of its table's rows (numbered in ``rows``)."""
+    """Draw the states of a variable in all rows of a block, by inversion of the table rows with indices ``rows``."""
     n_rows, n_variables = len(rows), len(net.n_states)
     cuts = net.n_states[v] - 1
     start = net.cut_offset[v]
@@ -87,7 +87,7 @@ def _block(
     rows: np.ndarray,
     log_weights: np.ndarray,
 ) -> None:
-    """Rows of all variables, parents first; what is observed is not drawn but weighed."""
+    """Draw rows of all variables, parents first; observed variables are fixed, and their likelihood is the weight."""
     rows, log_weights = rows[:n_rows], log_weights[:n_rows]
     log_weights[:] = 0.0
     for v in net.order:
@@ -119,7 +119,7 @@ def weighted_rows(
     out: np.ndarray,
     log_weights: np.ndarray,
 ) -> None:
-    """Fill ``out`` with rows ``first``, first + 1, ... of the stream, and their weights where wanted."""
+    """Fill ``out`` with the rows from ``first`` on of the stream, and ``log_weights``, if it is not empty."""
     n, n_variables = out.shape
     codes = np.empty((n_variables, _BLOCK), out.dtype)
     rows, weights = np.empty(_BLOCK, np.int64), np.empty(_BLOCK)
@@ -143,16 +143,16 @@ def weighted_totals(
     local: np.ndarray,
     virtual: np.ndarray,
 ) -> tuple[float, float, float, np.ndarray, np.ndarray]:
-    """Sums over rows, none of which is kept.
+    """Sums over rows, which are not stored.
 
     Returns
     -------
     peak : float
-        The largest log weight; weights below are relative to it.
+        The largest log weight; the weights in the sums are relative to it.
     total, squares : float
         Sums of weights and of their squares.
     of_states, squares_of_states : ndarray
-        The same over the rows in which a variable has a state.
+        The same over the rows with each state of a variable.
     """
     n_variables = len(net.n_states)
     codes = np.empty((n_variables, _BLOCK), np.int32)
@@ -190,7 +190,7 @@ def _uniform(counter: np.ndarray) -> float:
 
 @numba.njit(cache=True, error_model="numpy")
 def _pick(scores: np.ndarray, n: int, u: float) -> int:
-    """A number with probability proportional to exp(scores), by inversion."""
+    """Draw an index with probability proportional to exp(scores), by inversion."""
     peak, total = -np.inf, 0.0
     for j in range(n):
         peak = max(peak, scores[j])
@@ -209,7 +209,7 @@ def _pick(scores: np.ndarray, n: int, u: float) -> int:
 
 @numba.njit(cache=True, error_model="numpy")
 def _move(net: Any, v: int, code: int, state: np.ndarray, entry: np.ndarray) -> None:
-    """Put a variable into a state; ``entry`` follows: which entry of its table each factor is at."""
+    """Set the state of a variable, and update ``entry``, the current table entry of each factor."""
     change = code - state[v]
     if change != 0:
         for at in range(net.offset[v], net.offset[v + 1]):
@@ -228,7 +228,7 @@ def _conditional(
     scores: np.ndarray,
     start: int,
 ) -> None:
-    """log P(state of v | its Markov blanket) up to a constant, into ``scores`` from ``start`` on."""
+    """Write log P(state of v | its Markov blanket), up to a constant, to ``scores`` from ``start`` on."""
     offset, n = net.variable_offset[v], net.n_states[v]
     for j in range(n):
         scores[start + j] = local[offset + j]
@@ -243,7 +243,7 @@ def _conditional(
 def _either(
     net: Any, v: int, log_tables: np.ndarray, local: np.ndarray, state: np.ndarray, entry: np.ndarray, u: float
 ) -> int:
-    """A draw from the same conditional of a variable with two states, by one exponential."""
+    """Draw from the conditional distribution of a variable with two states, with one exponential function."""
     offset, here = net.variable_offset[v], state[v]
     first, second = local[offset], local[offset + 1]
     for at in range(net.offset[v], net.offset[v + 1]):
@@ -258,7 +258,7 @@ def _either(
 def _apart(
     net: Any, a: int, b: int, log_tables: np.ndarray, local: np.ndarray, state: np.ndarray, entry: np.ndarray
 ) -> float:
-    """What depends on a and not on b, at the present state."""
+    """The terms that depend on a and not on b, at the current state."""
     total = local[net.variable_offset[a] + state[a]]
     for at in range(net.offset[a], net.offset[a + 1]):
         shared = False
@@ -282,7 +282,7 @@ def gibbs_chain(
     start: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """One chain: each sweep draws as many variables as are free, then each pair jointly."""
+    """One chain: each sweep draws as many variables as are unobserved, then each pair jointly."""
     counter = np.array([key], np.uint64)
     entry, state, most = net.table_offset[:-1].copy(), np.zeros(len(start), np.int64), 1
     for v in range(len(start)):

@@ -1,19 +1,18 @@
-"""What an answer of a Bayes net depends on: its numbers, the evidence, and what is not yet known.
+"""Sensitivity of a Bayes net's posterior probabilities to its parameters, the evidence and further observations.
 
-Let θ be one entry of one table, and let the other entries of its row share what is left in their old
-proportions. Then P(evidence) and P(target, evidence) are linear in θ, and the answer is a quotient
+Let θ be an entry of a table, and let the other entries of its row keep their proportions. Then P(evidence) and
+P(target, evidence) are linear in θ, and the posterior probability is a quotient
 
 .. math:: P(t \\mid e)(\\theta) = \\frac{a\\,\\theta + b}{c\\,\\theta + d},
 
-the *sensitivity function* of the query [1]_ [2]_. The slope of P(e) in an entry is the expected count
-of that entry divided by the entry, so one calibration for e and one for (e, t) give the coefficients
-for all parameters of the network at once [3]_. From them follow the derivative at the present value,
-the range over all values, the value at which a threshold is reached, and the interval within which
-the most probable state stays the same.
+the *sensitivity function* of the query [1]_ [2]_. The derivative of P(e) in an entry is the expected count of the entry
+divided by the entry; therefore one calibration for e and one for (e, t) give the coefficients of all parameters of the
+network [3]_. They determine the derivative at the current value, the range over all values, the value at which a
+threshold is reached, and the interval in which the most probable state does not change.
 
-Evidence is judged by leaving one finding out: the weight of evidence is the change in the log odds of
-the target [5]_. What is not observed is judged by the mutual information with the target, the expected
-reduction of its entropy.
+The influence of a finding is measured by leaving it out: its weight of evidence is the change of the target's log odds
+[5]_. The value of a further observation is its mutual information with the target, the expected reduction of the
+target's entropy.
 
 References
 ----------
@@ -59,7 +58,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One entry of one table.
+    """A parameter: one entry of a table.
 
     Attributes
     ----------
@@ -67,7 +66,7 @@ class Parameter:
     given : mapping of str to str
         The states of the parents.
     value : float
-        The entry as it is.
+        The current value of the entry.
     """
 
     variable: str
@@ -84,8 +83,8 @@ class Parameter:
 class SensitivityFunction:
     """A posterior probability as a function of one parameter: ``(a θ + b) / (c θ + d)``.
 
-    Scaled so that the denominator is 1 at the present value. The other entries of the row keep their
-    proportions; if they are all zero, they share equally.
+    The denominator is scaled to 1 at the current value. The other entries of the row keep their proportions; if they
+    are all zero, they change equally.
     """
 
     parameter: Parameter
@@ -101,25 +100,25 @@ class SensitivityFunction:
 
     @property
     def probability(self) -> float:
-        """At the present value."""
+        """The posterior probability at the current value."""
         return self.a * self.parameter.value + self.b
 
     @property
     def derivative(self) -> float:
-        """At the present value; its size is the *sensitivity value*."""
+        """The derivative at the current value; its absolute value is the *sensitivity value*."""
         return self.a - self.c * self.probability
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Smallest and largest probability over all values of the parameter (it is monotone in between).
+        """Smallest and largest probability over all values of the parameter, in which it is monotone.
 
-        Where the evidence is impossible at an end, the limit there.
+        If the evidence is impossible at an end, the limit at that end.
         """
         ends = [_limit(self, theta) for theta in (0.0, 1.0)]
         return min(ends), max(ends)
 
     def threshold(self, probability: float) -> float | None:
-        """The value of the parameter at which the answer is ``probability``; ``None`` if none in [0, 1] is."""
+        """The value of the parameter in [0, 1] at which the result is ``probability``; ``None`` if there is none."""
         slope = self.a - probability * self.c
         if slope == 0:
             return None
@@ -151,29 +150,29 @@ def sensitivity(
     variables: Iterable[str] | None = None,
     certain: bool = False,
 ) -> list[SensitivityFunction]:
-    """How a posterior probability depends on every parameter, one at a time.
+    """Sensitivity functions of a posterior probability, one for each parameter.
 
     Parameters
     ----------
     target
-        Variable to state; several mean all together.
+        Variable to state; several variables mean their joint state.
     given
         Variable to its state, or to a mapping from states to likelihoods.
     variables
-        Only parameters of the tables of these; all if left out.
+        Variables whose tables are included; all if left out.
     certain
-        Also entries that are 0 or 1. They are usually meant as logic; and they take one more
-        calibration for each variable that has some.
+        Whether entries of 0 or 1 are included. They usually express logic, and they need one more calibration for each
+        variable that has some.
 
     Returns
     -------
     list of SensitivityFunction
-        The largest derivative (in size) first.
+        Sorted by the absolute value of the derivative, largest first.
 
     Raises
     ------
     EvidenceError
-        Evidence of probability zero, or a target that is given.
+        The evidence has probability zero, or the target is observed.
     EngineRefusal
         The network is too large for exact inference.
 
@@ -200,7 +199,7 @@ def sensitivity(
 
 
 def _parameters(network: DiscreteNetwork, variable: str, certain: bool) -> Iterator[tuple[Parameter, tuple[int, int]]]:
-    """The entries of a table that are free, and where they stand in its (row, state) form."""
+    """The free entries of a table, with their (row, state) positions."""
     table, above, states = network.tables[variable], network.parents[variable], network.states[variable]
     if len(states) < 2:
         return
@@ -219,12 +218,14 @@ def _coefficients(
     variables: Iterable[str] | None,
     certain: bool,
 ) -> Iterator[_Lines]:
-    """Numerators for each event, and the common denominator, table by table."""
+    """Numerators of each event and the common denominator, table by table."""
     names = _names(network, variables)
     evidence = read_evidence(network.states, given)
     for event in events:
         for variable in event.keys() & evidence.hard.keys():
-            raise EvidenceError(f"'{variable}' is the target and given: nothing is left to ask", code="conflict")
+            raise EvidenceError(
+                f"'{variable}' is both the target and observed: leave it out of the evidence", code="conflict"
+            )
     tree = _tree(network, evidence)
     rows = _rows(network, evidence, [{}, *events])
     logs, counts = _calibrated(tree, rows)
@@ -246,16 +247,15 @@ def _coefficients(
 def _lines(variable: str, table: np.ndarray, cells: np.ndarray, slopes: np.ndarray, shares: np.ndarray) -> _Lines:
     """Slope and intercept of each event's probability in each entry; event 0 is the evidence alone.
 
-    ``cells`` are P(event, row, state | e), ``slopes`` the same divided by the entries, ``shares``
-    P(event | e).
+    ``cells`` are P(event, row, state | e), ``slopes`` are these divided by the entries, ``shares`` are P(event | e).
     """
     n_states = table.shape[1]
     others = np.ones((n_states, n_states)) - np.eye(n_states)
     left = table @ others
-    # What a unit of probability is worth that the entry gives up and the others share.
+    # Change of each event's probability per unit of probability that the other entries of the row receive.
     spread = np.divide(cells @ others, left, out=slopes @ others / max(n_states - 1, 1), where=left > 0)
     outside = shares[:, None, None] - cells.sum(axis=2, keepdims=True)
-    # A row that the evidence implies leaves nothing outside, and rounding must not turn that into something.
+    # If the evidence implies the row, nothing is outside of it; remove rounding errors.
     outside[outside < _ROUNDING * shares[:, None, None]] = 0
     slope, intercept = slopes - spread, spread + outside
     return _Lines(variable, slope[1:], intercept[1:], slope[0], intercept[0])
@@ -269,7 +269,7 @@ def _slopes_at_zero(
     rows: np.ndarray,
     log_evidence: float,
 ) -> np.ndarray:
-    """P(event | row, state) P(row), also where the table is zero: calibrated with ones in place of the table."""
+    """P(event | row, state) P(row), also where the table is zero: from a calibration with ones instead of the table."""
     tables = [*network.tables.values(), *evidence.likelihood.values()]
     i = list(network.states).index(variable)
     tables[i] = np.ones_like(tables[i])
@@ -291,7 +291,7 @@ def _names(network: DiscreteNetwork, variables: Iterable[str] | None) -> list[st
 
 
 def _tree(network: DiscreteNetwork, evidence: Evidence) -> JunctionTree:
-    """The network, with one factor more for each likelihood."""
+    """The junction tree of the network, with an additional factor for each likelihood."""
 
     if not evidence.likelihood:
         return JunctionTree.of(network)
@@ -310,7 +310,7 @@ def _rows(network: DiscreteNetwork, evidence: Evidence, events: Sequence[Mapping
 
 
 def _calibrated(tree: JunctionTree, rows: np.ndarray) -> tuple[np.ndarray, list[list[np.ndarray]]]:
-    """Log evidence and expected counts of each row by itself."""
+    """Log evidence and expected counts of each row."""
     results = [tree.expected_counts(row[None, :]) for row in rows]
     return np.array([log[0] for log, _ in results]), [counts for _, counts in results]
 
@@ -322,7 +322,7 @@ class Bar:
     Attributes
     ----------
     low, high : float
-        The answer with the odds of the parameter divided, and multiplied, by the factor.
+        The probability with the odds of the parameter divided, and multiplied, by the factor.
     """
 
     parameter: Parameter
@@ -335,13 +335,13 @@ class Bar:
 
 
 def tornado(functions: Iterable[SensitivityFunction], odds: float = 2.0, top: int = 10) -> list[Bar]:
-    """The answer when the odds of each parameter are divided and multiplied by a factor; widest first.
+    """The probability with the odds of each parameter divided and multiplied by a factor, widest range first.
 
-    A factor on the odds treats small and large probabilities alike [4]_. Of the two entries of a row with
-    two states, which mirror each other, one has a bar.
+    A factor on the odds treats small and large probabilities alike [4]_. A row with two states has one bar, because
+    its entries determine each other.
     """
     if not odds > 1:
-        raise OptionError(f"odds is a factor above 1, not {odds!r}", code="out-of-range")
+        raise OptionError(f"odds is a factor and must be above 1, not {odds!r}", code="out-of-range")
     bars: list[Bar] = []
     for f in functions:
         bar = Bar(f.parameter, *(f(_moved(f.parameter.value, by)) for by in (1 / odds, odds)))
@@ -351,7 +351,7 @@ def tornado(functions: Iterable[SensitivityFunction], odds: float = 2.0, top: in
 
 
 def _mirrored(bar: Bar, other: Bar) -> bool:
-    """The two entries of a row with two states say the same thing: the odds of one are those of the other, inverted."""
+    """Whether two bars belong to a row with two states, whose odds are the inverse of each other."""
     p, q = bar.parameter, other.parameter
     same_row = (p.variable, p.given) == (q.variable, q.given)
     return same_row and abs(p.value + q.value - 1) < 1e-12 and abs(bar.low - other.high) < 1e-9
@@ -363,15 +363,14 @@ def _moved(p: float, by: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far a parameter may move before another state becomes the most probable one.
+    """The interval of a parameter in which the most probable state does not change.
 
     Attributes
     ----------
     low, high : float
-        The interval within which the answer stays.
+        The interval.
     below, above : str or None
-        The state that is most probable next, on either side; ``None`` where the interval ends with 0
-        or 1.
+        The most probable state below and above the interval; ``None`` where the interval ends at 0 or 1.
     """
 
     parameter: Parameter
@@ -382,7 +381,7 @@ class Tolerance:
 
     @property
     def distance(self) -> float:
-        """To the nearer change, in log odds; infinite if there is none."""
+        """Distance to the nearer change, in log odds; infinite if there is none."""
         with np.errstate(divide="ignore"):
             at, low, high = (np.log(p) - np.log1p(-p) for p in (self.parameter.value, self.low, self.high))
         down = at - low if self.below is not None else np.inf
@@ -403,7 +402,7 @@ def tolerances(
     Parameters
     ----------
     variable
-        The variable whose most probable state is the answer.
+        The variable whose most probable state is considered.
     given, variables, certain
         As in :func:`sensitivity`.
 
@@ -424,7 +423,7 @@ def tolerances(
 
 
 def _tolerance(parameter: Parameter, states: tuple[str, ...], a: np.ndarray, b: np.ndarray) -> Tolerance:
-    """Where another line crosses the one that is highest now: the denominator is common to all."""
+    """The interval up to the crossings with the highest line; all lines have a common denominator."""
     now = parameter.value
     best = int(np.argmax(a * now + b))
     lead, slope = (a * now + b)[best] - (a * now + b), a[best] - a
@@ -440,7 +439,7 @@ def _tolerance(parameter: Parameter, states: tuple[str, ...], a: np.ndarray, b: 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceInfluence:
-    """What one finding contributes.
+    """The influence of a finding on the target.
 
     Attributes
     ----------
@@ -448,12 +447,12 @@ class EvidenceInfluence:
     finding : object
         The state, or the likelihoods.
     probability : float
-        Of the target with all findings.
+        Probability of the target with all findings.
     without : float
-        Of the target with all findings but this one.
+        Probability of the target with all findings except this one.
     weight : float
-        Change of the log odds of the target: the log of the Bayes factor of the finding, given the
-        others, in nats. Positive: it speaks for the target.
+        Change of the log odds of the target: the log Bayes factor of the finding given the others, in nats. Positive if
+        it supports the target.
     divergence : float
         Kullback-Leibler divergence of the target variable's distribution with all findings from the
         one without this finding, in nats.
@@ -470,7 +469,7 @@ class EvidenceInfluence:
 def evidence_influence(
     network: DiscreteNetwork, target: Mapping[str, str], given: Mapping[str, Any]
 ) -> list[EvidenceInfluence]:
-    """The findings, each left out in turn; the most influential first.
+    """The influence of each finding, by leaving it out; the most influential first.
 
     Parameters
     ----------
@@ -482,7 +481,9 @@ def evidence_influence(
 
     variable, code = _one_state(network, target)
     if variable in given:
-        raise EvidenceError(f"'{variable}' is the target and given: nothing is left to ask", code="conflict")
+        raise EvidenceError(
+            f"'{variable}' is both the target and observed: leave it out of the evidence", code="conflict"
+        )
     tree = JunctionTree.of(network)
     full = tree.query(given, [variable]).marginals[variable]
     influences = []
@@ -511,13 +512,13 @@ def _log_odds(probabilities: np.ndarray, code: int) -> float:
 
 
 def _times_log_ratio(weight: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """w log(p / q), zero where w is."""
+    """w log(p / q), which is zero where w is."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(weight > 0, weight * (np.log(p) - np.log(q)), 0.0)
 
 
 def conflict(network: DiscreteNetwork, given: Mapping[str, Any]) -> float:
-    """log ∏ P(finding) / P(all findings), in nats: positive if the findings do not go together.
+    """Conflict measure log ∏ P(finding) / P(all findings), in nats: positive if the findings conflict.
 
     References
     ----------
@@ -531,7 +532,7 @@ def conflict(network: DiscreteNetwork, given: Mapping[str, Any]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Information:
-    """What observing a variable is expected to tell about the target.
+    """The expected information of a variable about the target.
 
     Attributes
     ----------
@@ -539,7 +540,7 @@ class Information:
     bits : float
         Mutual information given the evidence: the expected reduction of the target's entropy.
     share : float
-        The same as a share of the target's entropy.
+        This reduction as a share of the target's entropy.
     """
 
     variable: str
@@ -553,21 +554,21 @@ def information_value(
     given: Mapping[str, Any] | None = None,
     candidates: Iterable[str] | None = None,
 ) -> list[Information]:
-    """What to observe next: the unobserved variables by what they are expected to tell about the target.
+    """What to observe next: the unobserved variables, sorted by their expected information about the target.
 
     Parameters
     ----------
     target
         A variable.
     given
-        What is known already.
+        The evidence.
     candidates
-        Variables that could be observed; all that are not given, if left out.
+        Variables that could be observed; all unobserved variables if left out.
     """
     (name,) = _names(network, [target])
     evidence = read_evidence(network.states, given)
     if name in evidence.hard:
-        raise EvidenceError(f"'{name}' is the target and given: nothing is left to ask", code="conflict")
+        raise EvidenceError(f"'{name}' is both the target and observed: leave it out of the evidence", code="conflict")
     asked = [v for v in _names(network, candidates) if v != name and v not in evidence.hard]
     tree = _tree(network, evidence)
     n_states = len(network.states[name])
