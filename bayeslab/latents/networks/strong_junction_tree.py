@@ -1,22 +1,21 @@
 """Exact marginals of conditional linear-Gaussian nets: continuous variables first, then discrete ones.
 
-Marginalising a discrete variable leaves a mixture of normals, which no table of means and variances
-can hold; so all continuous variables are eliminated before any discrete one, and the discrete
-neighbours of a connected group of continuous variables end up in one *strong* clique [1]_. Here:
+Marginalising a discrete variable leaves a mixture of normals, which a table of means and variances cannot represent.
+Therefore all continuous variables are eliminated before any discrete one, and the discrete neighbours of a connected
+group of continuous variables are in one *strong* clique [1]_. The steps are:
 
-1. An observed continuous variable is a number for its children, so it is cut from them. What is
-   left falls apart into groups; each needs only the discrete parents of its own variables.
-2. For every configuration of those, the group is a multivariate normal in square-root form
-   (`gaussian_network`); observing its evidence gives one log density a configuration and
-   posterior means and rows. This is the stable version of the local computations [2]_: no
-   covariance is inverted and no difference of variances taken.
-3. The log densities are one more table over discrete variables. A clique tree over these, triangulated
-   with the strong cliques included, gives all discrete marginals in logarithms, and the
-   probability of each configuration of a strong clique: the weights of the mixture of normals that
-   each continuous variable follows.
+1. An observed continuous variable is a constant for its children, so the edges to them are removed. The other
+   continuous variables form groups, each of which depends only on the discrete parents of its variables.
+2. For every configuration of these parents, the group is a multivariate normal in square-root form
+   (`gaussian_network`). Conditioning on its evidence gives a log density for each configuration, and posterior means
+   and factors. This is the stable form of local computation [2]_: no covariance is inverted and no variances are
+   subtracted.
+3. The log densities are tables over discrete variables. A clique tree over all discrete tables, which contains the
+   strong cliques, gives the discrete marginals on the log scale. It also gives the probability of each configuration of
+   a strong clique, the weights in the mixture of normals of each continuous variable.
 
-The work grows with the number of configurations of the largest strong clique, whatever the method;
-`forecast` counts them before anything is computed.
+For any method, the work grows with the number of configurations of the largest strong clique; `forecast` counts them
+in advance.
 
 References
 ----------
@@ -46,9 +45,9 @@ from bayeslab.latents.networks.mixed_network import MixedEvidence, MixedNetwork,
 
 __all__ = ["Forecast", "JointMixture", "MixedMarginals", "NormalMixture", "forecast", "query", "query_joint"]
 
-# Numbers held at once: 400 MB.
+# Maximum number of floats in memory: 400 MB.
 _MOST_NUMBERS = 50_000_000
-# Parts of a mixture this close, relative to the mixture's size, are one.
+# Components of a mixture this close, relative to the sd of the mixture, are merged.
 _SAME_DIGITS = 12
 
 Axes = tuple[str, ...]
@@ -61,7 +60,7 @@ class NormalMixture:
     Parameters
     ----------
     weights, means, sds : ndarray (K,)
-        An sd of zero is a point.
+        Weights, means and standard deviations of the components; an sd of zero is a point mass.
     """
 
     weights: np.ndarray
@@ -70,7 +69,7 @@ class NormalMixture:
 
     @classmethod
     def collapsed(cls, weights: np.ndarray, means: np.ndarray, sds: np.ndarray) -> NormalMixture:
-        """Parts that are equal, to rounding, made one; parts without weight left out."""
+        """A mixture in which components that are equal up to rounding are merged, and those of weight zero left out."""
         kept = weights > 0
         weights, means, sds = weights[kept], means[kept], sds[kept]
         size = max(float(np.abs(means).max()), float(sds.max())) or 1.0
@@ -89,14 +88,14 @@ class NormalMixture:
         return float(lengths(np.concatenate((weights * self.sds, weights * (self.means - self.mean)))))
 
     def density(self, x: np.ndarray | float) -> np.ndarray:
-        """Density at x; infinite at points of positive probability."""
+        """Density at x; infinite at point masses."""
         apart = np.asarray(x, float)[..., None] - self.means
         safe = np.where(self.sds > 0, self.sds, 1.0)
         normal = np.exp(-0.5 * (apart / safe) ** 2) / (safe * np.sqrt(2 * np.pi))
         return np.where(self.sds > 0, normal, np.where(apart == 0, np.inf, 0.0)) @ self.weights
 
     def cdf(self, x: np.ndarray | float) -> np.ndarray:
-        """Probability of at most x."""
+        """Distribution function at x."""
         from scipy.special import ndtr
 
         apart = np.asarray(x, float)[..., None] - self.means
@@ -104,7 +103,7 @@ class NormalMixture:
         return np.where(self.sds > 0, ndtr(apart / safe), apart >= 0) @ self.weights
 
     def quantile(self, probability: float) -> float:
-        """The smallest x with cdf at least ``probability``, to rounding."""
+        """The smallest x whose distribution function is at least ``probability``, up to rounding."""
         from scipy.special import ndtri
 
         if len(self.means) == 1:
@@ -116,13 +115,13 @@ class NormalMixture:
             return float(ends.max() if probability >= 1 else ends.min())
         from bayeslab.exact.kernels import mixture_quantiles
 
-        # In units of the whole mixture, whatever those of the variable are.
+        # In units of the mixture's standard deviation.
         unit = self.sd or 1.0
         means, sds, start = (self.means - self.mean) / unit, self.sds / unit, np.array([ndtri(probability)])
         return self.mean + unit * float(mixture_quantiles(self.weights, means[None], sds[None], start, probability)[0])
 
     def interval(self, probability: float = 0.94) -> tuple[float, float]:
-        """The interval that leaves equal probability on either side."""
+        """The equal-tailed interval."""
         tail = (1 - probability) / 2
         return self.quantile(tail), self.quantile(1 - tail)
 
@@ -141,6 +140,7 @@ class MixedMarginals:
     discrete : dict of str to ndarray
         Probability of each state.
     continuous : dict of str to NormalMixture
+        Posterior of each continuous variable.
     log_evidence : float
         Log of the probability of the discrete times the density of the continuous evidence.
     """
@@ -157,10 +157,10 @@ class JointMixture:
     Attributes
     ----------
     discrete, continuous : tuple of str
-        The variables, in the order asked for.
+        The variables, in the requested order.
     codes : ndarray (K, number of discrete variables)
-        States of the discrete ones. The same states may come more than once: then other discrete
-        variables differ, and the continuous ones follow a mixture.
+        State indices of the discrete variables. States may occur more than once, where other discrete variables
+        differ; then the continuous variables have a mixture of normals.
     weights : ndarray (K,)
     means : ndarray (K, d)
     covariances : ndarray (K, d, d)
@@ -178,17 +178,17 @@ class JointMixture:
 
     @property
     def mean(self) -> np.ndarray:
-        """Of the continuous variables, shape (d,)."""
+        """Mean of the continuous variables, shape (d,)."""
         return self.weights @ self.means
 
     @property
     def covariance(self) -> np.ndarray:
-        """Of the continuous variables, shape (d, d)."""
+        """Covariance of the continuous variables, shape (d, d)."""
         apart = self.means - self.mean
         return np.einsum("k,kij->ij", self.weights, self.covariances + apart[:, :, None] * apart[:, None, :])
 
     def draws(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """States (n, number of discrete variables) and numbers (n, d), independent draws."""
+        """Independent draws: state indices (n, number of discrete variables) and values (n, d)."""
         part = rng.choice(len(self.weights), size=n, p=self.weights / self.weights.sum())
         roots = _roots(self.covariances)[part]
         noise = rng.standard_normal((n, len(self.continuous), 1))
@@ -196,23 +196,23 @@ class JointMixture:
 
 
 def _roots(matrices: np.ndarray) -> np.ndarray:
-    """R with R R' = Σ, of matrices that may be singular."""
+    """R with R R' = Σ, for matrices that may be singular."""
     values, vectors = np.linalg.eigh(matrices)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a query takes.
+    """The cost of a query.
 
     Attributes
     ----------
     configurations : int
-        Of the discrete variables in the largest strong clique.
+        Number of configurations of the largest strong clique.
     variables : tuple of str
         Those variables.
     numbers : int
-        Floating-point numbers held at once.
+        Number of floats in memory.
     """
 
     configurations: int
@@ -236,17 +236,17 @@ def query(
         Discrete variable to its state or to {state: likelihood}; continuous variable to its value or to
         ``{"value": reading, "sd": error of the measurement}``.
     targets : iterable of str, optional
-        Variables wanted; default all. Fewer can need fewer configurations.
+        Variables whose marginals are returned; default all. Fewer targets may need fewer configurations.
     most_numbers : int
-        Refuse when more numbers than these must be held.
+        Maximum number of floats in memory.
 
     Raises
     ------
     EvidenceError
         An unknown variable or state, or evidence of probability zero.
     EngineRefusal
-        Too many configurations; or an observed value that is a point of positive probability under
-        some states and has a density under others, in ways that cannot be compared.
+        There are too many configurations; or observed values are point masses under some states and have densities
+        under others, and cannot be compared.
     """
     problem = _Problem.of(network, given, targets)
     _accept(problem.forecast(), most_numbers)
@@ -270,12 +270,12 @@ def query_joint(
     given : mapping, optional
         As in `query`.
     most_numbers : int
-        Refuse when more numbers than these must be held.
+        Maximum number of floats in memory.
 
     Raises
     ------
     EvidenceError, EngineRefusal
-        As `query`.
+        As for `query`.
     """
     problem = _Problem.of(network, given, variables)
     together = problem.together()
@@ -286,7 +286,7 @@ def query_joint(
 def forecast(
     network: MixedNetwork, given: Mapping[str, Any] | None = None, targets: Iterable[str] | None = None
 ) -> Forecast:
-    """What `query` would take, from the structure alone."""
+    """The cost of `query`, from the structure only."""
     return _Problem.of(network, given, targets).forecast()
 
 
@@ -306,10 +306,9 @@ def _accept(cost: Forecast, most: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Local:
-    """A continuous variable with what is observed put in.
+    """A continuous variable given the evidence.
 
-    ``axes`` are its discrete parents that are not observed; all arrays have these axes. ``value`` is
-    what was observed of it.
+    ``axes`` are its unobserved discrete parents; all arrays have these axes. ``value`` is its observed value.
     """
 
     axes: Axes
@@ -321,9 +320,9 @@ class _Local:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A variable as mean plus a row of a square root of the covariance, one for each configuration.
+    """Mean of a variable and its row of a square root of the covariance, for each configuration.
 
-    ``mean`` has the axes ``axes`` and ``factor`` one more: the noises numbered ``columns``.
+    ``mean`` has the axes ``axes``; ``factor`` has an additional axis for the noises with indices ``columns``.
     """
 
     axes: Axes
@@ -334,7 +333,7 @@ class _Part:
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """Continuous variables that share evidence: its observed nodes and their hidden ancestors, parents first."""
+    """Continuous variables linked by evidence: observed nodes and their hidden ancestors, parents first."""
 
     hidden: tuple[str, ...]
     observed: tuple[str, ...]
@@ -343,14 +342,14 @@ class _Group:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """Logarithms over discrete variables."""
+    """A table of logarithms over discrete variables."""
 
     axes: Axes
     logs: np.ndarray
 
 
 class _Problem:
-    """A query: the relevant part of a net, with the evidence put in."""
+    """A query: the relevant part of a net, given the evidence."""
 
     def __init__(self, network: MixedNetwork, evidence: MixedEvidence, targets: Sequence[str]) -> None:
         self.network, self.evidence, self.targets = network, evidence, targets
@@ -382,7 +381,7 @@ class _Problem:
         return tuple(self.sizes[v] for v in axes)
 
     def _taken(self, array: np.ndarray, parents: Axes) -> tuple[Axes, np.ndarray]:
-        """Observed parents indexed, the axes of the others in the order of the net."""
+        """The array at the observed parents' states, its axes in the order of the net."""
         hard = self.evidence.hard
         out = array[tuple(hard.get(p, slice(None)) for p in parents)]
         free = [p for p in parents if p not in hard]
@@ -391,7 +390,7 @@ class _Problem:
         return axes, out.transpose([*(free.index(v) for v in axes), *tail])
 
     def _nodes(self, order: Sequence[str]) -> dict[str, _Local]:
-        """Parents first; a noisy reading is one more observed child."""
+        """The nodes, parents first; a noisy reading is an additional observed child."""
         out: dict[str, _Local] = {}
         for v in order:
             node, above = self.network.continuous[v], self.network.discrete_parents(v)
@@ -412,7 +411,7 @@ class _Problem:
         return out
 
     def _grouped(self) -> list[_Group]:
-        """Evidence and its hidden ancestors, split where observed variables cut them apart."""
+        """Observed variables and their hidden ancestors, in groups that observed variables separate."""
         core: dict[str, None] = {}
         for v in reversed(self.nodes):
             if self.nodes[v].value is not None or v in core:
@@ -430,21 +429,21 @@ class _Problem:
         return out
 
     def _axes(self) -> dict[str, Axes]:
-        """The discrete variables that each hidden continuous variable depends on, given the evidence."""
+        """The discrete variables on which each hidden continuous variable depends, given the evidence."""
         out = {v: group.axes for group in self.groups for v in group.hidden}
         for v in self.barren:
             out[v] = self._sorted([*self.nodes[v].axes, *(a for p in self.nodes[v].slopes for a in out[p])])
         return out
 
     def _wanted(self) -> list[Axes]:
-        """Strong cliques: what must be read off the clique tree."""
+        """Strong cliques, whose joint probabilities are needed."""
         return list(dict.fromkeys(self.axes[v] for v in self.targets if v in self.axes))
 
     def together(self) -> Axes:
-        """The discrete variables that the joint distribution of the targets needs at once."""
+        """The discrete variables on which the joint distribution of the targets depends."""
         return self._sorted(a for v in self.targets for a in (self.axes.get(v, ()) if v not in self.sizes else (v,)))
 
-    # ----------------------------------------------------------------------------------- what it takes
+    # --------------------------------------------------------------------------------------------- cost
 
     def forecast(self, extra: Sequence[Axes] = ()) -> Forecast:
         strong = {self.axes[v] for v in self.axes} | {group.axes for group in self.groups} | set(extra)
@@ -472,7 +471,7 @@ class _Problem:
     # -------------------------------------------------------------------------------- the computation
 
     def solve(self) -> MixedMarginals:
-        """All marginals of the targets."""
+        """Marginals of all targets."""
         parts, tree = self._infer(self._wanted())
         return MixedMarginals(
             {v: self._states(v, tree) for v in self.targets if v in self.network.states},
@@ -481,7 +480,7 @@ class _Problem:
         )
 
     def solve_joint(self, axes: Axes) -> JointMixture:
-        """The targets together, for each configuration of ``axes``."""
+        """The joint distribution of the targets for each configuration of ``axes``."""
         parts, tree = self._infer([axes])
         weights = tree.joint(axes).ravel()
         shape, n = self._shape(axes), len(weights)
@@ -509,7 +508,7 @@ class _Problem:
         )
 
     def _infer(self, wanted: Sequence[Axes]) -> tuple[dict[str, _Part], _CliqueTree]:
-        """Posterior parts of the continuous variables, and the discrete ones calibrated."""
+        """Posterior means and factors of the continuous variables, and the calibrated clique tree."""
         parts: dict[str, _Part] = {}
         densities, column = [], 0
         for group in self.groups:
@@ -533,7 +532,7 @@ class _Problem:
         return out
 
     def _linear(self, node: _Local, parts: Mapping[str, _Part], column: int) -> _Part:
-        """A variable from its parents; its own noise is ``column``."""
+        """Mean and factor of a variable from its parents'; ``column`` is the index of its noise."""
         above = {p: parts[p] for p in node.slopes}
         axes = self._sorted([*node.axes, *(a for part in above.values() for a in part.axes)])
         shape = self._shape(axes)
@@ -553,8 +552,9 @@ class _Problem:
         return _Part(axes, mean, columns, factor)
 
     def _observe(self, group: _Group, parts: dict[str, _Part], column: int) -> tuple[_Table, np.ndarray]:
-        """Log density of a group's evidence and, for each configuration, which values are determined; posterior
-        parts are put into ``parts``."""
+        """Log density of a group's evidence, and the determined values, for each configuration.
+
+        Posterior means and factors are written to ``parts``."""
         prior: dict[str, _Part] = {}
         order = [v for v in self.nodes if v in {*group.hidden, *group.observed}]
         for k, v in enumerate(order):
@@ -582,8 +582,8 @@ class _Problem:
     ) -> _CliqueTree:
         """The clique tree over all tables.
 
-        A value that has positive probability under some states beats those under which it only has a
-        density: the tree of the most determined possible configurations is the answer.
+        States under which a value is a point mass have infinite density relative to others: the result is the tree over
+        the possible configurations with the largest number of determined values.
         """
         fixed: list[list[_Table]] = []
         mixed: list[list[_Table]] = []
@@ -602,7 +602,7 @@ class _Problem:
             if tree.log_total > -np.inf:
                 return tree
         raise EvidenceError(
-            "the evidence has probability zero: what is given cannot happen together", code="probability-zero"
+            "the evidence has probability zero: its items cannot occur together", code="probability-zero"
         )
 
     def _states(self, variable: str, tree: _CliqueTree) -> np.ndarray:
@@ -620,7 +620,7 @@ class _Problem:
 
 
 def _levels(table: _Table, determined: np.ndarray) -> list[_Table]:
-    """A group's log densities, split by which values are determined; the most determined first."""
+    """A group's log densities, split by the determined values; the largest number of determined values first."""
     possible = table.logs > -np.inf
     flags = determined & possible[..., None]
     if not possible.any() or not flags.any() or np.all(flags[possible] == flags[possible][0]):
@@ -639,7 +639,7 @@ def _levels(table: _Table, determined: np.ndarray) -> list[_Table]:
 
 
 def _spread(array: np.ndarray, axes: Axes, wanted: Axes) -> np.ndarray:
-    """The same array with an axis of length one for each variable it does not depend on."""
+    """The array with an axis of length one for each variable on which it does not depend."""
     tail = array.shape[len(axes) :]
     sizes = dict(zip(axes, array.shape, strict=False))
     return array.reshape(tuple(sizes.get(v, 1) for v in wanted) + tail)
@@ -649,7 +649,7 @@ def _spread(array: np.ndarray, axes: Axes, wanted: Axes) -> np.ndarray:
 
 
 def _eliminate(sizes: Mapping[str, int], scopes: Iterable[Axes]) -> list[tuple[str, Axes]]:
-    """An elimination order, smallest clique first, and the clique of each variable (in the order of ``sizes``)."""
+    """A greedy elimination order, smallest clique first, and the clique of each variable, in the order of ``sizes``."""
     near: dict[str, set[str]] = {v: set() for v in sizes}
     for scope in scopes:
         for v in scope:
@@ -672,10 +672,10 @@ def _eliminate(sizes: Mapping[str, int], scopes: Iterable[Axes]) -> list[tuple[s
 
 
 class _CliqueTree:
-    """Tables over discrete variables, calibrated in logarithms.
+    """Tables over discrete variables, calibrated on the log scale.
 
-    Densities of evidence differ by thousands of log units between configurations, and what a table
-    of probabilities would round to zero may be all that other tables leave possible.
+    Densities of evidence differ by thousands of log units between configurations, and a configuration whose
+    probability would underflow may be the only possible one given the other tables.
     """
 
     def __init__(self, sizes: Mapping[str, int], tables: Sequence[_Table], wanted: Sequence[Axes]) -> None:
@@ -716,7 +716,7 @@ class _CliqueTree:
         return log_sum(self.beliefs[i], tuple(k for k, v in enumerate(self.cliques[i]) if v not in axes))
 
     def joint(self, axes: Axes) -> np.ndarray:
-        """Probabilities of the configurations of variables that are in one clique."""
+        """Joint probabilities of variables in one clique."""
         if not axes:
             return np.ones(())
         logs = self._marginal(self._home(axes), axes)

@@ -1,6 +1,6 @@
 """Compiled loops of the junction tree: elimination order, cliques, calibration.
 
-Every kernel works on flat arrays. A set of variables is a row of 64-bit words.
+Kernels work on flat arrays. A set of variables is a bit set, a row of 64-bit words.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _members(row: np.ndarray, out: np.ndarray) -> int:
 def _score(
     v: int, adjacent: np.ndarray, log_cards: np.ndarray, heuristic: int, members: np.ndarray
 ) -> tuple[float, float]:
-    """The cost of eliminating ``v`` now: 0 fill-in edges, 1 log size of the clique, 2 weight of the fill-in edges."""
+    """The cost of eliminating ``v`` next: 0 number of fill-in edges, 1 log size of the clique, 2 weight of the edges."""
     n = _members(adjacent[v], members)
     weight = log_cards[v]
     for a in range(n):
@@ -72,10 +72,10 @@ def _score(
 def elimination_order(
     adjacent: np.ndarray, log_cards: np.ndarray, heuristic: int, seed: int, bound: float
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Greedy elimination; ties go to the lighter clique, then to the lower number (or to chance, when seed > 0).
+    """Greedy elimination; ties are broken by the smaller clique, then by the lower index (at random if seed > 0).
 
-    Returns the order, the cliques it makes (rows of words) and the sum of their sizes, which is infinite when
-    it passes ``bound`` and the order was given up.
+    Returns the order, its cliques (bit sets) and the sum of their sizes, which is infinite if it exceeds ``bound``, at
+    which the search stops.
     """
     n, n_words = adjacent.shape
     adjacent = adjacent.copy()
@@ -147,9 +147,9 @@ def elimination_order(
 def build_cliques(order: np.ndarray, cliques: np.ndarray) -> tuple[np.ndarray, ...]:
     """The maximal cliques of an elimination, children before parents.
 
-    Returns the position of each variable in the order, the pointer and the variables of each clique (by
-    position: those eliminated here first, then the separator to the parent), the number of variables of each
-    separator, the parent of each clique (-1 at a root), and the clique in which each variable is eliminated.
+    Returns the position of each variable in the order; the pointers and the variables of each clique (by position:
+    first those eliminated in it, then the separator to the parent); the number of variables of each separator; the
+    parent of each clique (-1 at a root); and the clique in which each variable is eliminated.
     """
     n = order.size
     position = np.empty(n, np.int64)
@@ -166,7 +166,7 @@ def build_cliques(order: np.ndarray, cliques: np.ndarray) -> tuple[np.ndarray, .
             p = position[members[a]]
             if p > i and (above[i] < 0 or p < above[i]):
                 above[i] = p
-    # A clique that is its child without the variable eliminated there is part of that child.
+    # A clique that equals a child without the variable eliminated in the child is merged into it.
     head = np.arange(n)
     tail = np.arange(n)
     absorbed = np.zeros(n, np.bool_)
@@ -210,10 +210,10 @@ def build_cliques(order: np.ndarray, cliques: np.ndarray) -> tuple[np.ndarray, .
 
 
 class Tree(NamedTuple):
-    """A tree of cliques as flat arrays; the items of ``i`` are those from ``pointer[i]`` to ``pointer[i + 1]``."""
+    """A tree of cliques as flat arrays; the items of i lie between ``pointer[i]`` and ``pointer[i + 1]``."""
 
     cards: np.ndarray  # states of each variable
-    starts: np.ndarray  # where a variable's states begin in flat vectors over all states
+    starts: np.ndarray  # start of each variable's states in flat vectors over all states
     clique_pointer: np.ndarray
     clique_variables: np.ndarray
     n_separator: np.ndarray
@@ -227,13 +227,13 @@ class Tree(NamedTuple):
     assigned: np.ndarray  # factors of each clique
     belief_start: np.ndarray
     message_start: np.ndarray
-    smallest: np.ndarray  # the smallest clique that holds a variable
-    home: np.ndarray  # the clique in which it is eliminated
+    smallest: np.ndarray  # the smallest clique that contains each variable
+    home: np.ndarray  # the clique in which each variable is eliminated
 
 
 @numba.njit(cache=True)
 def _grouped(keys: np.ndarray, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the items of each group, in order."""
+    """Indices of the items of each group, in order."""
     pointer = np.zeros(n_groups + 1, np.int64)
     for i in range(keys.size):
         if keys[i] >= 0:
@@ -258,7 +258,7 @@ def assemble(
     order: np.ndarray,
     cliques: np.ndarray,
 ) -> Tree:
-    """Everything calibration needs, from an elimination."""
+    """The tree for calibration, from an elimination order."""
     n = cards.size
     position, pointer, variables, n_separator, parent, home = build_cliques(order, cliques)
     n_cliques = parent.size
@@ -313,8 +313,8 @@ def assemble(
     )
 
 
-# Walking a clique's table beside a smaller one. Indices are unsigned: numba then leaves out the test for
-# negative ones, and the inner loops become vector instructions.
+# Loops over a clique's table and a smaller one. Indices are unsigned, so numba omits the test for negative ones, and
+# the inner loops are vectorised.
 
 
 @numba.njit(cache=True)
@@ -419,7 +419,7 @@ def _sum_into(
 
 @numba.njit(cache=True)
 def _axes(tree: Tree, c: int, sizes: np.ndarray, axes: np.ndarray) -> tuple[int, int]:
-    """The variables of a clique that are not observed, innermost first; and the size of its table."""
+    """The unobserved variables of a clique, innermost first, and the size of its table."""
     n, total = 0, 1
     for a in range(tree.clique_pointer[c + 1] - 1, tree.clique_pointer[c] - 1, -1):
         v = tree.clique_variables[a]
@@ -434,7 +434,7 @@ def _axes(tree: Tree, c: int, sizes: np.ndarray, axes: np.ndarray) -> tuple[int,
 def _runs(
     axes: np.ndarray, n_axes: int, sizes: np.ndarray, stride_of: np.ndarray, size: np.ndarray, stride: np.ndarray
 ) -> int:
-    """Neighbouring axes that a part walks as one (or not at all) become one loop."""
+    """Merge neighbouring axes that are contiguous in a smaller table, or absent from it, into one loop."""
     n = 0
     for a in range(n_axes):
         v = axes[a]
@@ -451,7 +451,7 @@ def _runs(
 def _factor_strides(
     tree: Tree, f: int, codes: np.ndarray, sizes: np.ndarray, stride_of: np.ndarray, clear: bool
 ) -> int:
-    """Strides of a factor's table, and where its slice under the evidence begins."""
+    """Strides of a factor's table, and the start of its slice under the evidence."""
     at, step = tree.table_start[f], 1
     for a in range(tree.factor_pointer[f + 1] - 1, tree.factor_pointer[f] - 1, -1):
         v = tree.factor_variables[a]
@@ -496,10 +496,10 @@ def collect(
     messages: np.ndarray,
     scratch: tuple[np.ndarray, ...],
 ) -> float:
-    """Products of factors and messages, from the leaves to the roots.
+    """Inward pass: products of factors and messages, from the leaves to the roots.
 
-    Messages are scaled to the maximum 1. Returns the log of what was taken out; -inf when a message is zero.
-    Observed variables (``codes`` >= 0) are axes of length one.
+    Messages are scaled to maximum 1. Returns the log of the scale; -inf if a message is zero. Observed variables
+    (``codes`` >= 0) are axes of length one.
     """
     sizes, stride_of, axes, size, stride, digit, scales = scratch
     log_scale = 0.0
@@ -560,7 +560,7 @@ def collect(
 
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
 def _fold(beliefs: np.ndarray, b: Any, n_rows: Any, k: Any, messages: np.ndarray, to: Any) -> None:
-    """Sums over the variables eliminated in a clique, the outer axes."""
+    """Sum over the variables eliminated in a clique, the outer axes."""
     if k == _ONE:
         total = 0.0
         for r in range(n_rows):
@@ -577,7 +577,7 @@ def _fold(beliefs: np.ndarray, b: Any, n_rows: Any, k: Any, messages: np.ndarray
 
 @numba.njit(cache=True)
 def distribute(tree: Tree, beliefs: np.ndarray, messages: np.ndarray, scratch: tuple[np.ndarray, ...]) -> None:
-    """Posterior tables of the cliques, from the roots to the leaves; messages become ratios."""
+    """Outward pass: posterior tables of the cliques, from the roots to the leaves; messages become ratios."""
     sizes, stride_of, axes, size, stride, digit, scales = scratch
     longest = 0
     for c in range(tree.parent.size):
@@ -603,7 +603,7 @@ def distribute(tree: Tree, beliefs: np.ndarray, messages: np.ndarray, scratch: t
         _sum_into(beliefs, np.uint64(tree.belief_start[p]), n_runs, size, stride, digit, above, _ZERO, 1.0)
         at = tree.message_start[c]
         for s in range(k):
-            # Zero over zero is zero: what was impossible below stays so.
+            # Zero over zero is zero: impossible states stay impossible.
             messages[at + s] = above[s] / (messages[at + s] * scales[c]) if messages[at + s] > 0.0 else 0.0
         _spread(beliefs, np.uint64(start), np.uint64(n_entries // k), np.uint64(k), messages, np.uint64(at))
 
@@ -698,7 +698,7 @@ def calibrate_rows(
     marginals: np.ndarray,
     counts: np.ndarray,
 ) -> None:
-    """Every row of evidence by the same tree, its loops restricted to what the evidence leaves."""
+    """Calibrate every row of evidence on the same tree, with loops restricted to the allowed states."""
     beliefs = np.empty(tree.belief_start[-1])
     messages = np.empty(tree.message_start[-1])
     scratch = make_scratch(tree)
@@ -725,14 +725,14 @@ class Problem(NamedTuple):
     factor_pointer: np.ndarray
     factor_variables: np.ndarray
     table_start: np.ndarray
-    has_zero: np.ndarray  # factors whose table has a zero
+    has_zero: np.ndarray  # whether a factor's table has a zero
     touch_pointer: np.ndarray
     touching: np.ndarray  # factors of each variable
 
 
 @numba.njit(cache=True)
 def _box(problem: Problem, f: int, allowed: np.ndarray, lists: np.ndarray, n_states: np.ndarray) -> int:
-    """The states that are left of each variable of a factor, and how many entries that makes."""
+    """The remaining states of each variable of a factor, and their number of combinations."""
     entries = 1
     for a in range(problem.factor_pointer[f], problem.factor_pointer[f + 1]):
         v = problem.factor_variables[a]
@@ -748,9 +748,9 @@ def _box(problem: Problem, f: int, allowed: np.ndarray, lists: np.ndarray, n_sta
 
 @numba.njit(cache=True)
 def propagate(problem: Problem, tables: np.ndarray, allowed: np.ndarray, dirty: np.ndarray) -> bool:
-    """States that no positive entry of some factor supports are struck out, until none is left.
+    """Eliminate states that no positive entry of some factor supports, until nothing changes.
 
-    ``dirty`` marks the variables whose states were struck out before. Returns False when a variable loses all.
+    ``dirty`` marks the variables whose states were eliminated before. Returns False if a variable loses all states.
     """
     n_factors = problem.factor_pointer.size - 1
     longest, widest = 1, 1
@@ -832,12 +832,12 @@ def propagate(problem: Problem, tables: np.ndarray, allowed: np.ndarray, dirty: 
 def best_order(
     adjacent: np.ndarray, log_cards: np.ndarray, small: float, n_restarts: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """The cheapest of min-fill, weighted min-fill, min-weight and, when all are costly, some with ties by chance."""
+    """The best of min-fill, weighted min-fill, min-weight and, if all are costly, some orders with random ties."""
     order, cliques, total = elimination_order(adjacent, log_cards, 0, 0, np.inf)
     if total <= small:
         return order, cliques, total
     for attempt in range(n_restarts + 2):
-        # Chance is worth its time where answering takes longer than searching, and not where nothing helps.
+        # Random ties are worth their time if calibration takes longer than the search, unless no order is feasible.
         if attempt > 1 and (total <= 50.0 * small or total > 1e12):
             break
         heuristic = 2 if attempt == 0 else 1 if attempt == 1 else 0 if attempt % 2 == 0 else 2
@@ -851,13 +851,13 @@ def best_order(
 def condition(
     problem: Problem, tables: np.ndarray, allowed: np.ndarray, needed: np.ndarray, small: float, n_restarts: int
 ) -> tuple[Tree, np.ndarray, np.ndarray, np.ndarray, np.ndarray, float, float]:
-    """The problem among the states that are left, with a tree of its own.
+    """The problem reduced to the remaining states, with a separate tree.
 
-    Variables with one state left are gone, and those that are not needed: of a Bayes net, variables whose own table
-    (the factor of the same number) sums to one because nothing below them is seen or asked.
+    Variables with a single state are removed, and so are variables that are not needed: in a Bayes net, those whose
+    table (the factor with the same index) sums to one, because no descendant is observed or a target.
 
-    Returns the tree, its tables, for each of their entries the place in the given tables, the variables and the
-    states that are left, the log of what the factors without variables make, and the sum of the clique sizes.
+    Returns the tree; its tables; for each of their entries its index in the given tables; the remaining variables and
+    states; the log of the product of factors without variables; and the sum of the clique sizes.
     """
     n_all = problem.cards.size
     n_factors = problem.factor_pointer.size - 1
@@ -972,7 +972,7 @@ def restrict(
     base_allowed: np.ndarray,
     allowed: np.ndarray,
 ) -> bool:
-    """The states that evidence and the zeros of the tables leave, into ``allowed``; False when there are none."""
+    """Write the states that the evidence and the zeros of the tables allow to ``allowed``; False if there are none."""
     n = problem.cards.size
     dirty = np.zeros(n, np.bool_)
     allowed[:] = base_allowed
@@ -1000,7 +1000,7 @@ def restrict_likelihood(
     has_likelihood: np.ndarray,
     allowed: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """The likelihood vectors among the states that are left, and the log of those of settled variables."""
+    """The likelihood vectors of the remaining states, and the log likelihood of variables with a single state."""
     own_likelihood = np.ones(states.size)
     own_has = has_likelihood[variables]
     log_fixed = 0.0
@@ -1040,7 +1040,7 @@ def condition_rows(
     marginals: np.ndarray,
     counts: np.ndarray,
 ) -> float:
-    """Every row of evidence by a tree of its own. Returns the sum of clique sizes that passed ``limit``, or 0."""
+    """Calibrate every row of evidence on a separate tree. Returns a sum of clique sizes above ``limit``, or 0."""
     n = problem.cards.size
     allowed = np.empty(base_allowed.size, np.bool_)
     for i in range(rows.shape[0]):
@@ -1101,7 +1101,7 @@ def _separator_index(tree: Tree, c: int, assignment: np.ndarray) -> int:
 
 @numba.njit(cache=True)
 def _settle(tree: Tree, c: int, r: int, assignment: np.ndarray) -> None:
-    """The variables eliminated in a clique, from the number of their combination."""
+    """Set the variables eliminated in a clique from the index of their combination."""
     for a in range(tree.clique_pointer[c + 1] - tree.n_separator[c] - 1, tree.clique_pointer[c] - 1, -1):
         v = tree.clique_variables[a]
         assignment[v] = r % tree.cards[v]
@@ -1112,7 +1112,7 @@ def _settle(tree: Tree, c: int, r: int, assignment: np.ndarray) -> None:
 def explain(
     tree: Tree, tables: np.ndarray, likelihood: np.ndarray, has_likelihood: np.ndarray, assignment: np.ndarray
 ) -> float:
-    """A most probable assignment, the first among equals; returns the log of its product."""
+    """A most probable assignment, the first of equal ones; returns the log of its product."""
     n = tree.cards.size
     codes = np.full(n, -1)
     beliefs = np.empty(tree.belief_start[-1])
@@ -1135,7 +1135,7 @@ def explain(
 
 @numba.njit(cache=True, nogil=True)
 def draw(tree: Tree, beliefs: np.ndarray, uniforms: np.ndarray, assignments: np.ndarray) -> None:
-    """Independent draws, one uniform number a row and clique, from ``beliefs`` as :func:`collect` leaves them."""
+    """Independent draws from the ``beliefs`` of :func:`collect`, with one uniform number for each row and clique."""
     n_cliques = tree.parent.size
     for c in range(n_cliques):
         k = tree.message_start[c + 1] - tree.message_start[c]
@@ -1161,7 +1161,7 @@ def draw(tree: Tree, beliefs: np.ndarray, uniforms: np.ndarray, assignments: np.
 def collected(
     tree: Tree, tables: np.ndarray, likelihood: np.ndarray, has_likelihood: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """The cliques' tables after the inward pass, and the log of the total."""
+    """The clique tables after the inward pass, and the log of the total."""
     codes = np.full(tree.cards.size, -1)
     beliefs = np.empty(tree.belief_start[-1])
     messages = np.empty(tree.message_start[-1])
@@ -1195,7 +1195,7 @@ def log_evidence_and_gradient(
 ) -> tuple[float, np.ndarray]:
     """Weighted log evidence of all rows and its gradient with respect to every entry of the tables.
 
-    The kernel of an :class:`bayeslab.evidence.EvidenceOp`; a tree as the arrays it consists of.
+    The kernel of an :class:`bayeslab.evidence.EvidenceOp`; the tree is passed as its arrays.
     """
     tree = Tree(
         cards, starts, clique_pointer, clique_variables, n_separator, parent, child_pointer, children, factor_pointer,

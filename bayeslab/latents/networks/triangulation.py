@@ -1,11 +1,10 @@
-"""Elimination orders and what they cost, before anything of that size is allocated.
+"""Elimination orders and their cost, before memory is allocated.
 
-Eliminating a variable joins its neighbours; the sets {variable and neighbours} met on the way are the
-cliques of a chordal graph that holds the Markov graph, and the work of exact inference is the sum of
-their table sizes. The best order is NP-hard to find; greedy ones are good: min-fill (fewest new
-edges), weighted min-fill (the new edges weigh the product of their ends' states) and min-weight
-(smallest table). The cheapest by predicted cost is taken; when all are costly, min-fill is tried again with
-ties broken by a generator of fixed seed.
+Eliminating a variable joins its neighbours. The sets of an eliminated variable and its neighbours are the cliques of a
+chordal graph that contains the Markov graph, and the work of exact inference is the sum of their table sizes. Finding
+the best order is NP-hard, but greedy orders are good: min-fill (fewest new edges), weighted min-fill (a new edge weighs
+the product of its ends' numbers of states) and min-weight (smallest table). The order with the lowest predicted cost is
+used. If all are costly, min-fill is repeated with ties broken at random, with a fixed seed.
 
 References
 ----------
@@ -29,18 +28,18 @@ from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["Forecast", "Triangulation", "available_bytes", "forecast", "triangulate"]
 
-# Measured on one core: what a clique costs whatever its size, and an entry of its table with everything done to it.
+# Measured on one core: the fixed time of a clique, and the total time of an entry of its table.
 _SECONDS_A_CLIQUE = 4e-7
 _SECONDS_AN_ENTRY = 1.5e-8
 
-# Orders are searched for longer when the first is costlier than this many entries.
+# The search for orders continues if the first one has more entries than this.
 SMALL = 20_000
 RESTARTS = 10
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What exact inference without evidence would take. Evidence only makes it less.
+    """The cost of exact inference without evidence, which only reduces it.
 
     Parameters
     ----------
@@ -48,11 +47,11 @@ class Forecast:
     largest : tuple of str
         The variables of the largest clique.
     largest_entries, total_entries : float
-        Entries of its table, and of all tables.
+        Number of entries of its table, and of all tables.
     bytes : float
-        Memory while the answer is computed.
+        Memory during the computation.
     seconds : float
-        For all marginals, estimated.
+        Estimated time for all marginals.
     """
 
     n_cliques: int
@@ -69,11 +68,12 @@ class Forecast:
         )
 
     def refuse_beyond(self, limit: float) -> None:
-        """Raise when it takes more than ``limit`` bytes.
+        """Check the memory.
 
         Raises
         ------
         EngineRefusal
+            More than ``limit`` bytes are needed.
         """
         if self.bytes > limit:
             raise EngineRefusal(
@@ -92,12 +92,12 @@ class Triangulation:
     ----------
     order : tuple of str
     cliques : tuple of tuple of str
-        In an order with the running-intersection property read backwards: each clique meets the union of
-        the later ones inside its parent.
+        Cliques in reverse running-intersection order: the intersection of a clique with the union of the later ones is
+        in its parent.
     parents : tuple of int
         The parent of each clique in the tree, -1 at the root of each connected part.
     separators : tuple of tuple of str
-        What a clique shares with its parent.
+        Variables that a clique shares with its parent.
     """
 
     order: tuple[str, ...]
@@ -107,7 +107,7 @@ class Triangulation:
 
 
 def triangulate(model: DiscreteNetwork | FactorGraph) -> Triangulation:
-    """The cheapest elimination found, as a tree of cliques."""
+    """The triangulation of the best elimination order, as a tree of cliques."""
     from bayeslab.latents.networks import tree_kernels as kernels
 
     factors = model if isinstance(model, FactorGraph) else FactorGraph.of(model)
@@ -124,7 +124,7 @@ def triangulate(model: DiscreteNetwork | FactorGraph) -> Triangulation:
 
 
 def forecast(model: DiscreteNetwork | FactorGraph) -> Forecast:
-    """What exact inference would take; nothing of that size is allocated."""
+    """The cost of exact inference, without allocating its memory."""
     factors = model if isinstance(model, FactorGraph) else FactorGraph.of(model)
     cards = np.array([len(s) for s in factors.states.values()], np.int64)
     order, sets, _ = elimination(scopes_of(factors), cards)
@@ -132,11 +132,11 @@ def forecast(model: DiscreteNetwork | FactorGraph) -> Forecast:
 
 
 def forecast_of(names: Sequence[str], cards: np.ndarray, order: np.ndarray, sets: np.ndarray) -> Forecast:
-    """The forecast of an elimination."""
+    """The cost of an elimination order."""
     from bayeslab.latents.networks import tree_kernels as kernels
 
     _, pointer, variables, n_separator, parent, _ = kernels.build_cliques(order, sets)
-    # A hopeless network has more entries than an integer holds.
+    # A network may have more entries than an integer can represent.
     sizes = cards.astype(float)[variables]
     with np.errstate(over="ignore"):
         entries = np.array([np.prod(sizes[pointer[c] : pointer[c + 1]]) for c in range(parent.size)])
@@ -154,13 +154,13 @@ def forecast_of(names: Sequence[str], cards: np.ndarray, order: np.ndarray, sets
 
 
 def scopes_of(factors: FactorGraph) -> list[np.ndarray]:
-    """The variables of each factor, by number."""
+    """The variable indices of each factor."""
     number = {v: i for i, v in enumerate(factors.states)}
     return [np.array([number[v] for v in scope], np.int64) for scope in factors.scopes]
 
 
 def elimination(scopes: Sequence[np.ndarray], cards: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """The cheapest order found, the clique at each step as words of bits, and the sum of their sizes."""
+    """The best elimination order, the clique at each step as a bit set, and the sum of the clique sizes."""
     from bayeslab.latents.networks import tree_kernels as kernels
 
     out: Any = kernels.best_order(_adjacency(scopes, len(cards)), np.log(cards.astype(float)), float(SMALL), RESTARTS)
@@ -176,12 +176,12 @@ def _adjacency(scopes: Sequence[np.ndarray], n: int) -> np.ndarray:
 
 
 def available_bytes() -> float:
-    """Memory that a computation may take: four fifths of what is free now."""
+    """Memory that a computation may use: four fifths of the free memory."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
-        # Elsewhere what is free is not told the same way: half of what there is.
+        # Other systems do not report free memory in this way: half of the total memory.
         free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 if hasattr(os, "sysconf") else 2**32
     return 0.8 * free
 

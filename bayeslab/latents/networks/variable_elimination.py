@@ -1,12 +1,12 @@
 """Exact inference by variable elimination, in plain NumPy.
 
-Variables that are not asked for are summed out one after another: multiply the tables that hold the
-variable, sum over it, put the result back [1]_. What does not bear on the answer goes first: in a Bayes
-net the barren variables (neither asked nor observed, with nothing asked or observed below them) and,
-after the observed states are cut out of the tables, whatever is no longer connected with a target [2]_.
+Variables that are not targets are summed out one after another: the tables that contain the variable are multiplied and
+summed over it, and the result replaces them [1]_. Irrelevant parts are removed first: barren variables of a Bayes net
+(not target, not observed, and without such descendants) and, given the observed states, tables that are not connected
+with a target [2]_.
 
-It shares no code with the junction tree, so that the two check each other; for a few targets in a large net
-it may also be far cheaper, because the pruning depends on the question.
+It shares no code with the junction tree, so the two methods check each other. For a few targets in a large net it may
+be far cheaper, because the pruning depends on the query.
 
 References
 ----------
@@ -37,7 +37,7 @@ class _Table(NamedTuple):
 def eliminate(
     model: DiscreteNetwork | FactorGraph, targets: Sequence[str], given: Mapping[str, Any] | None = None
 ) -> np.ndarray:
-    """The posterior of the targets together.
+    """The joint posterior of the targets.
 
     Parameters
     ----------
@@ -49,14 +49,14 @@ def eliminate(
     Returns
     -------
     ndarray
-        One axis a target, in the order given; sums to one.
+        One axis for each target, in the given order; sums to one.
 
     Raises
     ------
     EvidenceError
-        Evidence of probability zero, as far as it is connected with the targets.
+        The evidence that is connected with the targets has probability zero.
     EngineRefusal
-        A table on the way would not fit into memory.
+        An intermediate table would not fit into memory.
     """
     states, evidence = model.states, read_evidence(model.states, given)
     targets = variables_of(states, targets)
@@ -76,7 +76,7 @@ def eliminate(
 
 
 def log_evidence(model: DiscreteNetwork | FactorGraph, given: Mapping[str, Any] | None = None) -> float:
-    """Log probability of the evidence (of a factor graph: log of the sum of the product); -inf when impossible."""
+    """Log probability of the evidence (for a factor graph: log of the sum of the product); -inf if it is impossible."""
     evidence = read_evidence(model.states, given)
     tables = _sliced(model, evidence, {*evidence.hard, *evidence.likelihood})
     isolated = set(model.states) - set(evidence.hard) - {v for t in tables for v in t.scope}
@@ -87,21 +87,21 @@ def log_evidence(model: DiscreteNetwork | FactorGraph, given: Mapping[str, Any] 
 def marginal_map(
     model: DiscreteNetwork | FactorGraph, targets: Sequence[str], given: Mapping[str, Any] | None = None
 ) -> tuple[tuple[int, ...], float]:
-    """The states of the targets with the largest probability together with the evidence, the rest summed out.
+    """The most probable joint state of the targets given the evidence, with the other variables summed out.
 
     Returns
     -------
     codes : tuple of int
-        The number of each target's state.
+        The index of each target's state.
     log_value : float
-        Log of the sum of the product over the rest, at those states.
+        Log of the sum of the product over the other variables, at these states.
 
     Raises
     ------
     EvidenceError
         Evidence of probability zero.
     EngineRefusal
-        A table on the way would not fit into memory.
+        An intermediate table would not fit into memory.
     """
     states, evidence = model.states, read_evidence(model.states, given)
     targets = variables_of(states, targets)
@@ -120,7 +120,7 @@ def marginal_map(
 
 
 def _sliced(model: DiscreteNetwork | FactorGraph, evidence: Evidence, relevant: set[str]) -> list[_Table]:
-    """The tables with the evidence in them; of a Bayes net, of relevant variables and their ancestors alone."""
+    """The tables at the observed states; for a Bayes net, only those of relevant variables and their ancestors."""
     if isinstance(model, DiscreteNetwork):
         needed = _ancestral(model, relevant)
         tables = [_Table((*model.parents[v], v), model.tables[v]) for v in model.states if v in needed]
@@ -145,7 +145,7 @@ def _at(table: _Table, hard: Mapping[str, int]) -> _Table:
 
 
 def _connected(tables: list[_Table], targets: Iterable[str]) -> list[_Table]:
-    """The tables connected with a target, and those without variables, which tell the impossible."""
+    """The tables connected with a target, and the constants, which detect impossible evidence."""
     reached, grew = set(targets), True
     while grew:
         before = len(reached)
@@ -161,7 +161,7 @@ def _others(tables: Iterable[_Table], kept: Iterable[str]) -> list[str]:
 
 
 def _sum_out(tables: list[_Table], variables: Iterable[str]) -> tuple[list[_Table], float]:
-    """Tables without these variables, scaled; and the log of the scale, with all constants in it."""
+    """Scaled tables with these variables summed out, and the log of the scale, which includes all constants."""
     log_scale = 0.0
     tables = list(tables)
     for variable in _min_fill(tables, variables):
@@ -179,7 +179,7 @@ def _sum_out(tables: list[_Table], variables: Iterable[str]) -> tuple[list[_Tabl
 
 
 def _max_out(tables: list[_Table], variables: Sequence[str]) -> tuple[dict[str, int], float]:
-    """The states of all variables left that maximise the product; the first among equals."""
+    """The states of the remaining variables that maximise the product; the first of equal ones."""
     steps: list[tuple[str, _Table]] = []
     log_top = 0.0
     for variable in _min_fill(tables, variables):
@@ -198,7 +198,7 @@ def _max_out(tables: list[_Table], variables: Sequence[str]) -> tuple[dict[str, 
 
 
 def _collected(tables: list[_Table], variable: str) -> tuple[_Table, list[_Table]]:
-    """The product of the tables that hold a variable, and the other tables."""
+    """The product of the tables that contain a variable, and the other tables."""
     holding = [t for t in tables if variable in t.scope]
     scope = list(dict.fromkeys(v for t in holding for v in t.scope))
     size = {v: n for t in holding for v, n in zip(t.scope, t.values.shape, strict=True)}
@@ -210,7 +210,7 @@ def _collected(tables: list[_Table], variable: str) -> tuple[_Table, list[_Table
 
 
 def _aligned(table: _Table, scope: Sequence[str]) -> np.ndarray:
-    """A table's values with its axes where ``scope`` has them, ready to broadcast."""
+    """A table with its axes in the positions of ``scope``, for broadcasting."""
     at = [scope.index(v) for v in table.scope]
     shape = [1] * len(scope)
     for place, n in zip(at, table.values.shape, strict=True):
@@ -219,7 +219,7 @@ def _aligned(table: _Table, scope: Sequence[str]) -> np.ndarray:
 
 
 def _min_fill(tables: Iterable[_Table], variables: Iterable[str]) -> list[str]:
-    """The variables, always the one next whose neighbours lack the fewest edges; lighter cliques first among equals."""
+    """The variables in min-fill order: fewest missing edges between neighbours first, then smaller cliques."""
     near: dict[str, set[str]] = {v: set() for v in variables}
     cards: dict[str, int] = {}
     for table in tables:
@@ -255,7 +255,7 @@ def _check_size(entries: float) -> None:
     limit = available_bytes() / 16 if entries > 1e6 else np.inf
     if entries > limit:
         raise EngineRefusal(
-            f"variable elimination meets a table of {entries:.3g} entries and {limit:.3g} fit into memory; ask for "
+            f"variable elimination needs a table of {entries:.3g} entries, and {limit:.3g} fit into memory; ask for "
             "fewer targets, give more evidence, or approximate by likelihood weighting, Gibbs sampling or loopy "
             "belief propagation",
             code="too-costly",
@@ -265,7 +265,7 @@ def _check_size(entries: float) -> None:
 def _with_observed(
     values: np.ndarray, targets: Sequence[str], evidence: Evidence, states: Mapping[str, tuple[str, ...]]
 ) -> np.ndarray:
-    """Axes for the observed targets, with all mass on what was seen."""
+    """Add axes for the observed targets, with all mass on the observed states."""
     out = np.zeros([len(states[v]) for v in targets])
     out[tuple(evidence.hard.get(v, slice(None)) for v in targets)] = values
     return out
