@@ -173,17 +173,17 @@ def two_sides(labels: Any, name: str = "labels") -> Array:
     """
     given = _array(labels, name, OptionError)
     if given.ndim != 1 or not len(given):
-        raise OptionError(f"{name} are one a row, not the shape {given.shape}", code="wrong-shape")
+        raise OptionError(f"{name} need one entry for each row, not the shape {given.shape}", code="wrong-shape")
     if any(one is None or one != one for one in given.tolist()):
         raise OptionError(f"{name} are missing in some rows: leave these rows out", code="missing")
     try:
         kinds_of, codes = np.unique(given, return_inverse=True)
     except TypeError:
         raise OptionError(
-            f"{name} are of one kind, numbers or names; given: {_shown(labels)}", code="odd-cell"
+            f"{name} must all be numbers or all be names; given: {_shown(labels)}", code="odd-cell"
         ) from None
     if len(kinds_of) > 2:
-        raise OptionError(f"{name} have two values; there are {len(kinds_of)}: {_shown(kinds_of)}", code="too-few")
+        raise OptionError(f"{name} must have two values; there are {len(kinds_of)}: {_shown(kinds_of)}", code="too-few")
     if len(kinds_of) == 1:
         positive = kinds_of.dtype.kind not in "biuf" or kinds_of[0] > 0
         return np.full(len(given), 1.0 if positive else -1.0)
@@ -259,7 +259,7 @@ def same_length(*, error: type[BayeslabError] = OptionError, **arrays: Any) -> N
     lengths = {name: len(values) for name, values in arrays.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} {n}" for name, n in lengths.items())
-        raise error(f"arrays of one length are wanted, one entry a row; given: {shown}", code="wrong-length")
+        raise error(f"arrays need the same length, one entry for each row; given: {shown}", code="wrong-length")
 
 
 def _array(given: Any, name: str, error: type[BayeslabError]) -> np.ndarray:
@@ -268,7 +268,7 @@ def _array(given: Any, name: str, error: type[BayeslabError]) -> np.ndarray:
     try:
         return np.asarray(given)
     except ValueError:
-        raise error(f"{name} is no array: its rows differ in length", code="wrong-shape") from None
+        raise error(f"{name} is not an array: its rows differ in length", code="wrong-shape") from None
 
 
 def _shown(given: Any) -> str:

@@ -56,7 +56,7 @@ def refused(folder: Path) -> str | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         target, link = folder.stat(), folder.lstat()
     except OSError as error:
-        return f"it cannot be made ({error.strerror})"
+        return f"it cannot be created ({error.strerror})"
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         return "it cannot be written to"
     if not hasattr(os, "getuid"):
@@ -65,7 +65,7 @@ def refused(folder: Path) -> str | None:
         return "it belongs to another user"
     if target.st_mode & stat.S_IWOTH or (target.st_mode & stat.S_IWGRP and not alone(target.st_gid)):
         return "others may write to it"
-    # What Python compiled lies beside it and is read by all.
+    # Python's bytecode is in the same folder and is readable by all.
     if target.st_mode & 0o077 and folder.name != "__pycache__" and target.st_uid == os.getuid():
         with suppress(OSError):
             folder.chmod(0o700)
@@ -220,7 +220,7 @@ def _settle_numba(caching: Any) -> None:
     def ensure_cache_path(self: Any) -> None:
         why = refused(Path(self.get_cache_path()))
         if why is not None:
-            # Numba then tries its next kind of folder.
+            # Then Numba tries its next kind of folder.
             raise PermissionError(why)
         ensure(self)
 

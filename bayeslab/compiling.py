@@ -79,7 +79,7 @@ class _Place(Protocol):
 
 
 def _watch(place: _Place) -> None:
-    # numba is imported by who needs it. Of its module the class comes last, and the clock passes for one of its kind.
+    # Wait until numba has been imported elsewhere; its Listener class is defined at the end of its module.
     while (module := sys.modules.get("numba.core.event")) is None or not hasattr(module, "Listener"):
         time.sleep(_EVERY)
     clock = Clock()
@@ -100,7 +100,7 @@ def _watch(place: _Place) -> None:
 
 
 class Stream:
-    """A terminal, whose line is updated and goes away, or a log."""
+    """A terminal, whose line is updated and finally removed, or a log."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

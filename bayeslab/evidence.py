@@ -1,9 +1,8 @@
-"""EvidenceOp: any kernel of a latent as a differentiable PyTensor node.
+"""EvidenceOp: a kernel of a latent variable as a differentiable PyTensor node.
 
-A kernel sums discrete latents out. It takes the parameters as one flat vector and whatever arrays
-describe structure and data, and returns log p(data | parameters) and its gradient, which by
-Fisher's identity is the vector of expected counts over the parameters' values. So one pass of the
-kernel gives value and gradient, and the compiled graph stays small.
+A kernel sums out discrete latent variables. Its arguments are the parameters as a flat vector and arrays that describe
+structure and data. It returns log p(data | parameters) and its gradient, which by Fisher's identity consists of
+expected counts divided by parameters. One pass gives value and gradient, and the compiled graph is small.
 
 References
 ----------
@@ -55,7 +54,7 @@ class EvidenceOp(Op):
     def make_node(self, parameters: Any, *arrays: Any) -> Apply:
         vector = pt.as_tensor_variable(parameters, dtype="float64")
         if vector.type.ndim != 1:
-            raise TypeError("the parameters are one flat vector")
+            raise TypeError("the parameters must be a flat vector")
         inputs = [vector, *(pt.as_tensor_variable(a) for a in arrays)]
         return Apply(self, inputs, [pt.dscalar(), pt.dvector(shape=vector.type.shape)])
 

@@ -1,4 +1,4 @@
-"""Bayes nets for users: queries, interventions, samples, drawings and files."""
+"""Bayes nets: queries, interventions, samples, drawings and files."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def network(source: Any) -> Network:
     Raises
     ------
     ModelError
-        The file or the model is wrong (with the place), or a table is unknown because nothing was fitted.
+        The file or the model has an error, whose place is given, or a table is unknown because nothing was fitted.
     """
     if isinstance(source, Network):
         return source
@@ -167,7 +167,9 @@ class Query:
         """The posterior of one variable."""
         known = {**self.marginals, **self.continuous}
         if variable not in known:
-            raise EvidenceError(f"'{variable}' was not asked about{hint(variable, known)}", code="unknown-variable")
+            raise EvidenceError(
+                f"'{variable}' is not a target of this query{hint(variable, known)}", code="unknown-variable"
+            )
         return known[variable]
 
     def to_frame(self) -> pd.DataFrame:
@@ -332,10 +334,10 @@ class Network:
 
         plain = self.plain
         if isinstance(plain, FactorGraph):
-            raise OptionError("conditional distributions are of directed networks", code="not-applicable")
+            raise OptionError("conditional distributions need a directed network", code="not-applicable")
         if variable not in self.variables:
             raise EvidenceError(
-                f"'{variable}' is no variable of the network{hint(str(variable), self.variables)}",
+                f"'{variable}' is not a variable of the network{hint(str(variable), self.variables)}",
                 code="unknown-variable",
             )
         if isinstance(plain, MixedNetwork) and variable in plain.continuous:
@@ -426,31 +428,31 @@ class Network:
 
         check_evidence(given)
         wanted = list(self.states) if targets is None else names_of(targets)
-        rng, what = stream(seed, "query"), self._discrete("approximate inference")
+        rng, discrete = stream(seed, "query"), self._discrete("approximate inference")
         errors: Mapping[str, np.ndarray] = {}
         if method == "likelihood_weighting":
             rows = sampling.likelihood_weighting(self._directed("likelihood weighting"), given, draws, rng)
             marginals, errors, log_evidence = rows.marginals, rows.standard_errors, rows.log_evidence
             if rows.effective_sample_size < 100:
                 warnings.warn(
-                    f"{draws:,} weighted rows are worth {rows.effective_sample_size:.0f}: the evidence is too"
-                    f" improbable for likelihood weighting; raise draws or use method='gibbs'",
+                    f"the effective sample size of {draws:,} weighted rows is {rows.effective_sample_size:.0f}: the"
+                    f" evidence is too improbable for likelihood weighting; raise draws or use method='gibbs'",
                     stacklevel=2,
                 )
         elif method == "gibbs":
-            chains = sampling.gibbs(what, given, n=max(draws // 4, 4), warmup=max(draws // 8, 1), rng=rng)
+            chains = sampling.gibbs(discrete, given, n=max(draws // 4, 4), warmup=max(draws // 8, 1), rng=rng)
             marginals, errors, log_evidence = chains.marginals, chains.standard_errors, float("nan")
             if not chains.worst_r_hat < 1.05:
                 warnings.warn(
-                    f"the chains do not agree (worst R-hat {chains.worst_r_hat:.3g}): raise draws, or use"
+                    f"the chains have not converged (worst R-hat {chains.worst_r_hat:.3g}): raise draws, or use"
                     f" method='likelihood_weighting'",
                     stacklevel=2,
                 )
         elif method == "loopy":
-            beliefs = belief_propagation.loopy(what, given)
+            beliefs = belief_propagation.loopy(discrete, given)
             marginals, log_evidence = beliefs.marginals, beliefs.bethe_log_evidence
             if not beliefs.converged:
-                warnings.warn("loopy belief propagation did not converge: do not use its answer", stacklevel=2)
+                warnings.warn("loopy belief propagation did not converge: do not use its result", stacklevel=2)
         else:
             raise OptionError(f"method is likelihood_weighting, gibbs or loopy, not {method!r}", code="unknown-word")
         for v in wanted:
@@ -491,7 +493,8 @@ class Network:
         for name in columns:
             if name in self.variables and name not in self.states:
                 raise OptionError(
-                    f"a table of evidence holds states, '{name}' is continuous: query row by row", code="not-applicable"
+                    f"a table of evidence holds states, and '{name}' is continuous: query row by row",
+                    code="not-applicable",
                 )
             if name not in self.states:
                 raise EvidenceError(
@@ -549,15 +552,15 @@ class Network:
         }
         return pd.DataFrame({v: named[v] if v in named else more[v] for v in self.variables})
 
-    # -- graph queries
+    # -- independence
 
     def d_separated(self, x: str | Iterable[str], y: str | Iterable[str], given: str | Iterable[str] = ()) -> bool:
-        """Whether the structure makes ``x`` and ``y`` independent given ``given``."""
+        """Whether ``x`` and ``y`` are d-separated by ``given``, and therefore independent given these variables."""
 
         return dag.d_separated(self._structure(), x, y, given)
 
     def open_path(self, x: str | Iterable[str], y: str | Iterable[str], given: str | Iterable[str] = ()) -> Any:
-        """A path that d-connects ``x`` and ``y`` given ``given``, or None."""
+        """A path that d-connects ``x`` and ``y`` given ``given``; None if there is none."""
 
         return dag.open_path(self._structure(), x, y, given)
 
@@ -569,12 +572,12 @@ class Network:
     def _structure(self) -> nx.DiGraph:
         if isinstance(self.plain, FactorGraph):
             raise OptionError(
-                "d-separation and Markov blankets are of directed networks; see `.graph`", code="not-a-graph"
+                "d-separation and Markov blankets need a directed network; see `.graph`", code="not-a-graph"
             )
         return self.plain.graph
 
     def moral_graph(self) -> nx.Graph:
-        """The undirected graph in which parents of a common child are joined; a factor graph's own graph."""
+        """The moral graph: undirected, with parents of a common child joined; for a factor graph its Markov graph."""
         return self.plain.graph if isinstance(self.plain, FactorGraph) else dag.moral_graph(self.plain.graph)
 
     def separator(self, x: str, y: str) -> frozenset[str] | None:
@@ -611,7 +614,7 @@ class Network:
 
         return list(causal.back_door_sets(self._structure(), treatment, outcome, observed))
 
-    # -- sensitivity of the answer
+    # -- sensitivity
 
     def sensitivity(self, target: Mapping[str, str], given: Mapping[str, Any] | None = None) -> Any:
         """Sensitivity functions of P(target | given), one for each table entry, largest derivative first."""
@@ -647,7 +650,7 @@ class Network:
 
         plain = self.plain
         if isinstance(plain, FactorGraph):
-            raise OptionError("a model file is of a directed network", code="not-applicable")
+            raise OptionError("a model file needs a directed network", code="not-applicable")
         variables: dict[str, dict[str, Any]] = {
             v: {"states": list(s), "parents": list(plain.parents[v]), "table": plain.tables[v].tolist()}
             for v, s in plain.states.items()
@@ -671,7 +674,7 @@ class Network:
         """
         plain = self.plain
         if isinstance(plain, FactorGraph):
-            raise OptionError("tables are learned for directed networks", code="not-applicable")
+            raise OptionError("tables to be learned need a directed network", code="not-applicable")
         variables: dict[str, dict[str, Any]] = {
             v: {"states": list(s), "parents": list(plain.parents[v])} for v, s in plain.states.items()
         }

@@ -90,7 +90,7 @@ def load(package: str, name: str) -> ModuleType:
         lacking = [attribute for attribute in CONTRACTS[package] if not hasattr(module, attribute)]
         if lacking:
             raise ModelError(
-                f"{module.__name__} is no plug-in of '{package}': it lacks {', '.join(lacking)}", code="bad-plugin"
+                f"{module.__name__} is not a plug-in of '{package}': it lacks {', '.join(lacking)}", code="bad-plugin"
             )
     return module
 

@@ -33,4 +33,4 @@ def summary(texts: list[str], prefix: str = "") -> str:
     commonest, _ = Counter(texts).most_common(1)[0]
     if len(texts) == 1:
         return commonest
-    return f"{prefix}{len(texts)} fits inside did not converge; most often: {commonest.removeprefix(prefix)}"
+    return f"{prefix}{len(texts)} inner fits did not converge; most often: {commonest.removeprefix(prefix)}"

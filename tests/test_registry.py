@@ -101,7 +101,7 @@ def test_a_plug_in_that_lacks_a_part(other_project):
         "        print(error)\n"
     )
     lacking, gone = said(folder, code).splitlines()
-    assert lacking == "coins is no plug-in of 'engines': it lacks ENGINE"
+    assert lacking == "coins is not a plug-in of 'engines': it lacks ENGINE"
     assert gone.startswith("the method 'gone' of another project cannot be imported")
 
 

@@ -103,7 +103,7 @@ def test_ensembles_say_it_once():
     with pytest.warns(ConvergenceWarning) as caught:
         VotingClassifier(members, rule="weighted", random_state=0).fit(X, CROSS)
     assert len(caught) == 1
-    assert "fits inside did not converge" in str(caught[0].message)
+    assert "inner fits did not converge" in str(caught[0].message)
 
 
 def fitted(target, folds=3, **learner):

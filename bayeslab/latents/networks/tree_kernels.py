@@ -45,7 +45,7 @@ def _members(row: np.ndarray, out: np.ndarray) -> int:
 def _score(
     v: int, adjacent: np.ndarray, log_cards: np.ndarray, heuristic: int, members: np.ndarray
 ) -> tuple[float, float]:
-    """The cost of eliminating ``v`` next: 0 number of fill-in edges, 1 log size of the clique, 2 weight of the edges."""
+    """The cost of eliminating ``v`` next: 0 number of fill-in edges, 1 log size of the clique, 2 weight of edges."""
     n = _members(adjacent[v], members)
     weight = log_cards[v]
     for a in range(n):
