@@ -430,7 +430,7 @@ class FittedTopics:
             documents = _posterior(self._fit).held_out
             if documents is None:
                 raise OptionError(
-                    "no documents were held out: give some, or write `held_out: 0.1` into the model",
+                    "there are no held-out documents: give some, or set `held_out: 0.1` in the model",
                     code="not-kept",
                 )
             return documents
@@ -456,7 +456,7 @@ class FittedTopics:
         if what not in PICTURES:
             raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}", code="unknown-word")
         if not self.n_topics:
-            raise OptionError("no topic stays for half of the draws: there is nothing to draw", code="not-applicable")
+            raise OptionError("no topic is in half of the draws: there is nothing to plot", code="not-applicable")
         if what == "words":
             each = [self.words(k, n_words) for k in range(1, self.n_topics + 1)]
             return plots.words(each)

@@ -303,7 +303,7 @@ def test_a_process_without_lasting_topics_says_so(planted, monkeypatch, tmp_path
     monkeypatch.setattr(hierarchical_process, "THERE", 2.0)
     fit = fitted(model("hdp", beta=0.1), planted[2][:8], draws=10, tune=10, chains=2, cores=1)
     found = fit.topics
-    assert found.n_topics == 0 and "no topic with a hundredth of the words" in str(fit.verdict)
+    assert found.n_topics == 0 and "no topic has 1 % of the words" in str(fit.verdict)
     assert found.table().empty and repr(found).startswith("<0 topics that stay (0 % of the words; ")
     found.save_html(tmp_path / "topics.html")
     with refused("option.not-applicable", "topic"):

@@ -1,17 +1,17 @@
 r"""The posterior mass beyond the draws, by integration along one parameter.
 
-Chains whose steps are too long for a tail agree with each other, wherever they stop. A few refused steps are the only
-sign of it in the draws, and sound chains have these too. The density decides: with the other parameters integrated out,
-it shows how much of the posterior lies beyond the draws.
+If steps are too long for a tail, all chains stop short of it and agree with each other. The only sign in the draws is a
+few rejected steps, which valid chains have, too. The density decides: with the other parameters integrated out, it
+gives the posterior mass beyond the draws.
 
-At several values of the parameter, the others are integrated out by Laplace's method [1]_, corrected by importance
-sampling from a Student t distribution with the mode and the curvature of the conditional density. The values reach from
-the draws' 70 % quantile to far beyond the last draw. Draws between the 70 and the 90 % quantiles set the scale, so no
-normalising constant is needed. Then the mass beyond a quantile is compared with the share of draws there, which is
-binomial with the effective sample size of the tail.
+At several values of the parameter, the other parameters are integrated out by Laplace's method [1]_, corrected by
+importance sampling from a Student t distribution with the mode and curvature of the conditional density. The values
+range from the 70 % quantile of the draws to far beyond the last draw. The share of draws between the 70 and the 90 %
+quantiles sets the scale, so no normalising constant is needed. The mass beyond a quantile is then compared with the
+share of draws there, whose distribution is that of the tail's effective sample size.
 
-The integration is left undecided where it may be wrong: no conditional mode, unequal importance weights, or draws that
-are more dispersed than the conditional density (several modes).
+There is no result if the integration may be wrong: the conditional density has no mode, the importance weights are
+unequal, or the draws are more dispersed than the conditional density (several modes).
 
 References
 ----------
@@ -33,21 +33,23 @@ from bayeslab.results.tails import rejecting, stays
 
 __all__ = ["Missing", "missing_mass"]
 
-# Levels of the draws at which the density is integrated (the last draw is another one). The first three set the scale.
-_LEVELS = (0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
-_SCALE = 0.2
-# Values beyond the last draw, in distances from the 95 % quantile to the last draw.
+# Quantiles of the draws, besides the last draw, at which the density is integrated. The first three set the scale.
+_QUANTILES = (0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
+_SCALE_SHARE = 0.2
+# Values beyond the last draw, in units of the distance from the 95 % quantile to the last draw.
 _BEYOND = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-# Maximum number of tails.
-_TAILS = 6
-# Steps of a search and of its line search; the gain in log density at which a search ends (weights correct the rest).
-_NEWTON, _HALVINGS, _GAIN = 8, 8, 0.02
-# Importance draws (at least, and per parameter), their doublings, and the number that they must be worth.
-_DRAWS, _PER, _DOUBLINGS, _WORTH = 64, 8, 1, 16.0
-# Mean squared distance of draws from the conditional mode per parameter: 1 for a normal density.
-_DISPERSED = 2.0
-# The mass beyond must exceed this multiple of the share of the draws, with this probability of so few draws (ours).
-_TIMES, _CHANCE = 2.0, 1e-3
+# Maximum number of tails to examine.
+_MAX_TAILS = 6
+# Maximum numbers of Newton steps and of step halvings; the gain in log density at which a search ends (weights correct
+# the remainder).
+_NEWTON_STEPS, _HALVINGS, _GAIN = 8, 8, 0.02
+# Minimum number of importance draws, number per parameter, number of doublings, and minimum effective sample size.
+_MIN_DRAWS, _DRAWS_PER_PARAMETER, _DOUBLINGS, _MIN_ESS = 64, 8, 1, 16.0
+# Maximum mean squared distance of draws from the conditional mode, per parameter; it is 1 for a normal density.
+_MAX_DISPERSION = 2.0
+# Missing mass is reported if the mass exceeds this multiple of the share of draws, and so few draws have at most this
+# probability (our choice).
+_MIN_RATIO, _MAX_PROBABILITY = 2.0, 1e-3
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Missing:
     mass : float
         Share of the posterior in the tail.
     drawn : float
-        Share of the draws in the tail; 0 if it begins at the last draw.
+        Share of the draws in the tail; 0 if the tail begins at the last draw.
     """
 
     number: int
@@ -75,22 +77,22 @@ class Missing:
 def missing_mass(
     target: Target, points: Array, acceptance: Array, rng: np.random.Generator, evaluations: int
 ) -> Missing | None:
-    """The tail in which most of the posterior's mass is missing; None if draws reach all tails that are examined.
+    """The tail with the largest missing mass; None if the draws reach all examined tails.
 
-    Tails in which steps are refused more often than elsewhere are examined.
+    Tails in which steps are rejected more often than elsewhere are examined.
 
     Parameters
     ----------
     points
         Draws, shape (chain, draw, n_dim).
     acceptance
-        Mean acceptance of the transition that ended at each draw, shape (chain, draw).
+        Mean acceptance probability of the transition to each draw, shape (chain, draw).
     evaluations
-        Maximum number of evaluations of the density.
+        Maximum number of density evaluations.
     """
     draws = np.moveaxis(points, -1, 0)
     worst: Missing | None = None
-    for number, upper in rejecting(draws, acceptance, _TAILS):
+    for number, upper in rejecting(draws, acceptance, _MAX_TAILS):
         tail = _Tail(target, points, number, upper, rng)
         missing = tail.missing(evaluations)
         evaluations -= tail.cost
@@ -103,7 +105,7 @@ def missing_mass(
 
 @dataclass(frozen=True, eq=False)
 class _Conditional:
-    """Where the other parameters are, given one: the mode, a root of the covariance, and the log of the integral."""
+    """The conditional density of the other parameters given one: mode, square root of the covariance, log integral."""
 
     point: Array
     root: Array
@@ -111,7 +113,7 @@ class _Conditional:
 
 
 class _Tail:
-    """One tail of one parameter, turned so that it is the upper one."""
+    """A tail of a parameter, with the sign changed for a lower tail."""
 
     def __init__(self, target: Target, points: Array, number: int, upper: bool, rng: np.random.Generator) -> None:
         self.target, self.number, self.upper, self.rng = target, number, upper, rng
@@ -123,10 +125,10 @@ class _Tail:
         self.cost = 0
 
     def missing(self, evaluations: int) -> Missing | None:
-        """What is missing in this tail; None if nothing is or if the integration is undecided."""
-        at = np.append(np.quantile(self.values, _LEVELS), self.values.max())
+        """The missing mass of this tail; None if there is none or the integration has no result."""
+        at = np.append(np.quantile(self.values, _QUANTILES), self.values.max())
         at = np.append(at, at[-1] + np.array(_BEYOND) * (at[-1] - at[3]))
-        inside = len(_LEVELS) + 1
+        inside = len(_QUANTILES) + 1
         if not (np.diff(at) > 0).all():
             return None
         conditionals = self._conditionals(at, inside, evaluations)
@@ -134,19 +136,19 @@ class _Tail:
             return None
         mass = np.zeros(len(at) - 1)
         mass[: len(conditionals) - 1] = _integrals(at, np.array([c.log_integral for c in conditionals]))
-        beyond = _SCALE * mass[::-1].cumsum()[::-1][2:inside] / mass[:2].sum()
-        drawn = 1.0 - np.append(_LEVELS[2:], 1.0)
+        beyond = _SCALE_SHARE * mass[::-1].cumsum()[::-1][2:inside] / mass[:2].sum()
+        drawn = 1.0 - np.append(_QUANTILES[2:], 1.0)
         worth = self.worth * len(self.values)
-        # The probability of at most the observed number of draws, if their number is Poisson with the given mass.
+        # The probability of at most the observed number of draws, a Poisson variable with mean ``worth * beyond``.
         chance = gammaincc(worth * drawn + 1.0, worth * beyond)
-        short = (beyond > _TIMES * drawn) & (chance < _CHANCE)
+        short = (beyond > _MIN_RATIO * drawn) & (chance < _MAX_PROBABILITY)
         if not short.any():
             return None
         k = int(np.argmax(np.where(short, beyond - drawn, -np.inf)))
         return Missing(self.number, self.upper, float(min(beyond[k], 1.0)), float(drawn[k]))
 
     def _conditionals(self, at: Array, inside: int, evaluations: int) -> list[_Conditional]:
-        """The conditional densities at the values, as far as they can be integrated."""
+        """The conditional densities at the values, up to the first that cannot be integrated."""
         near = np.argsort(np.abs(self.values - at[0]))[: max(20, len(self.values) // 50)]
         point = self.flat[near].mean(axis=0)
         scale = np.maximum(self.flat.std(axis=0), 1e-12 * (1.0 + np.abs(point)))[self.others]
@@ -183,7 +185,7 @@ class _Tail:
         degrees = max(5.0, float(m))
         constant = gammaln((degrees + m) / 2) - gammaln(degrees / 2) - m / 2 * np.log(degrees * np.pi) - log_size
         log_weights = np.zeros(0)
-        n = max(_DRAWS, _PER * m)
+        n = max(_MIN_DRAWS, _DRAWS_PER_PARAMETER * m)
         for _ in range(_DOUBLINGS + 1):
             z = self.rng.standard_normal((n // 2, m)) / np.sqrt(self.rng.chisquare(degrees, (n // 2, 1)) / degrees)
             z = np.concatenate((z, -z))
@@ -197,16 +199,16 @@ class _Tail:
             if not np.isfinite(top):
                 return None
             weights = np.exp(log_weights - top)
-            if weights.sum() ** 2 / (weights**2).sum() >= _WORTH:
+            if weights.sum() ** 2 / (weights**2).sum() >= _MIN_ESS:
                 return _Conditional(point, root, float(top + np.log(weights.mean())))
             n = len(log_weights)
         return None
 
     def _peak(self, point: Array, scale: Array) -> tuple[Array, Array, Array] | None:
-        """The mode, with eigenvalues and eigenvectors of minus the curvature in units of the scale; None if none."""
+        """The mode, and eigenvalues and eigenvectors of minus the scaled Hessian; None if there is no mode."""
         height, slope = self.target.one(point)
         self.cost += 1
-        for _ in range(_NEWTON):
+        for _ in range(_NEWTON_STEPS):
             curvature = self._curvature(point, scale)
             if not np.isfinite(curvature).all():
                 return None
@@ -230,7 +232,7 @@ class _Tail:
         return None
 
     def _curvature(self, point: Array, scale: Array) -> Array:
-        """Second derivatives in the other parameters, in units of the scale, by central differences."""
+        """The Hessian in the other parameters, in units of the scale, by central differences."""
         m, h = len(self.others), 1e-3
         around = np.repeat(point[None], 2 * m, axis=0)
         around[np.arange(m), self.others] += h * scale
@@ -241,7 +243,7 @@ class _Tail:
         return (out + out.T) / 2
 
     def _dispersed(self, at: Array, conditionals: list[_Conditional]) -> bool:
-        """Whether draws that set the scale are farther from the conditional modes than these densities allow."""
+        """Whether the draws that set the scale are more dispersed around the conditional modes than these densities."""
         if not self.others.size:
             return False
         squares = []
@@ -251,11 +253,11 @@ class _Tail:
             centre = (1 - way) * here.point[self.others] + way * there.point[self.others]
             z = np.linalg.solve(here.root, (self.flat[inside][:, self.others] - centre).T)
             squares.append(float((z**2).mean()))
-        return max(squares) > _DISPERSED
+        return max(squares) > _MAX_DISPERSION
 
 
 def _integrals(at: Array, log_density: Array) -> NDArray[np.float64]:
-    """Integrals between neighbouring values, up to a common factor, of a density that is log-linear in between."""
+    """Integrals of a piecewise log-linear density between neighbouring values, up to a common factor."""
     at = at[: len(log_density)]
     log_density = log_density - log_density.max()
     change = np.diff(log_density)

@@ -39,7 +39,7 @@ def check(model: Model, columns: set[str] | None) -> None:
         wanted = [("text", name) for name in spec.text_columns]
     for key, name in [*wanted, ("time", spec.time)]:
         if name is not None and name not in columns:
-            advice = "; say with `text` which column has the documents" if key == "text" and spec.text is None else ""
+            advice = "; name the column of documents with `text`" if key == "text" and spec.text is None else ""
             raise ModelError(
                 f"the data have no column '{name}'{hint(name, columns)}{advice}",
                 path=("model", key),

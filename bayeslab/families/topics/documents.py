@@ -145,7 +145,7 @@ def _parts(model: Model, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
     n = documents.corpus.n_documents
     many = int(np.ceil(float(_spec(model).held_out) * n))
     if many >= n:
-        raise DataError(f"held_out leaves none of {n} documents to fit", path=("model", "held_out"), code="no-rows")
+        raise DataError(f"held_out leaves no document to fit, of {n}", path=("model", "held_out"), code="no-rows")
     order = np.random.default_rng(0).permutation(n)
     return np.sort(order[many:]), np.sort(order[:many])
 
@@ -267,7 +267,7 @@ def _days(model: Model, data: Data) -> tuple[np.ndarray, np.ndarray]:
         raise DataError(f"column '{name}' holds days: whole numbers or dates as text", code="not-whole")
     if day.max() > _MOST_DAYS:
         raise DataError(
-            f"column '{name}' goes over {day.max() + 1:,} days, more than {_MOST_DAYS:,}; take longer steps",
+            f"column '{name}' spans {day.max() + 1:,} days, more than {_MOST_DAYS:,}; use longer periods",
             code="too-costly",
         )
     return np.asarray(day, np.int64), dates
@@ -401,7 +401,7 @@ def _check(model: Model, documents: Documents) -> None:
         )
     if len(documents.vocabulary) == 1:
         raise DataError(
-            f"the vocabulary has one word, '{documents.vocabulary[0]}': topics would all be the same; loosen {limits}",
+            f"the vocabulary has one word, '{documents.vocabulary[0]}': all topics would be equal; loosen {limits}",
             code="too-few",
         )
     if isinstance(spec.topics, int) and spec.topics > documents.corpus.n_tokens:

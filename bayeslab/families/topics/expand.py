@@ -51,7 +51,7 @@ def expand(model: Model, data: Data) -> Expansion:
     comments[phi] = "Probabilities of words in each topic."
     nodes[f"{_LABEL}[{row}]"] = f"Categorical(theta[{document}, topic])"
     comments[f"{_LABEL}[{row}]"] = (
-        "The topic that a word is of. It has no data: fits sum it out exactly, and give it back afterwards."
+        "The topic of a word. It has no data: fits sum it out exactly and compute it afterwards."
     )
     nodes[f"{word}[{row}]"] = f"Categorical(phi[{_LABEL}, vocabulary])"
     comments[f"{word}[{row}]"] = "The words, row by row."
@@ -83,7 +83,7 @@ def _check(spec: Topics) -> None:
     if spec.time is not None:
         raise unsupported("topics that change from day to day cannot be expanded yet", "time")
     if spec.held_out:
-        raise unsupported("a graph has no documents that are held out", "held_out")
+        raise unsupported("a graph has no held-out documents", "held_out")
 
 
 def _whole(spec: Topics, data: Data, vocabulary: np.ndarray, tokens: int) -> None:
@@ -93,7 +93,7 @@ def _whole(spec: Topics, data: Data, vocabulary: np.ndarray, tokens: int) -> Non
     levels = {str(value) for value in word.values.tolist()}
     if word.absent().any() or levels != set(vocabulary.tolist()) or not np.all(counts >= 1) or counts.sum() != tokens:
         raise unsupported(
-            "some rows do not count (stop words, rare words, counts of zero), and in a graph every row does: leave them"
+            "some rows are not used (stop words, rare words, counts of zero), and a graph uses every row: leave them"
             " out of the table",
             "word",
         )

@@ -388,11 +388,18 @@ def topics_note(chains: list[int], likeness: np.ndarray, best: int) -> list[Note
     """A remark on the topics that all chains share."""
     same = likeness >= SAME
     if not same.shape[1]:
-        text = "no topic with a hundredth of the words stays for half of the draws: there is none to tell"
-        return [Note("warn", "topics", text, "give a number of topics, or a larger beta, which makes fewer of them")]
+        text = "no topic has 1 % of the words in half of the draws: no topic is stable"
+        return [Note("warn", "topics", text, "give a number of topics, or a larger beta, which gives fewer topics")]
     lone = np.flatnonzero(~same.all(axis=0))
     if len(chains) == 1:
-        return [Note("warn", "topics", "one chain cannot say whether topics are found again", "run several chains")]
+        return [
+            Note(
+                "warn",
+                "topics",
+                "with one chain, the agreement of topics between chains is unknown",
+                "run several chains",
+            )
+        ]
     if not len(lone):
         n = same.shape[1]
         which = f"all {n} topics are" if n > 1 else "the topic is"

@@ -67,10 +67,10 @@ class TopicsPosterior(Posterior):
         return row_data(self.model, self.data, self._every)
 
     def no_mode(self) -> str | None:
-        """Reason why the graph's mode is not that of the proportions."""
+        """The reason why the mode of the graph is not an estimate of topics and proportions."""
         return (
-            "topics and proportions are searched for in coordinates of gamma variables, whose density is not that of"
-            " shares, and shares with concentrations below 1 have no mode; use variational for a point, or gibbs"
+            "proportions with concentrations below 1 have no mode, and the coordinates of the graph are gamma variables,"
+            " whose mode is not that of proportions; use variational for a point estimate, or gibbs"
         )
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
@@ -81,13 +81,13 @@ class TopicsPosterior(Posterior):
         """
         if self.spec.topics == "hdp":
             raise ModelError(
-                "topics without a fixed number have no graph of fixed size; use method gibbs, or give a number",
+                "a model without a fixed number of topics has no graph; use method gibbs, or give a number",
                 path=("model", "topics"),
                 code="no-graph",
             )
         if self.spec.time is not None or isinstance(self.spec.text, list):
             raise ModelError(
-                "topics of days, or of several languages, have no graph; use method gibbs",
+                "topics by day or in several languages have no graph; use method gibbs",
                 path=("model", "time" if self.spec.time is not None else "text"),
                 code="no-graph",
             )
@@ -123,9 +123,9 @@ class TopicsPosterior(Posterior):
     def variational_plan(self) -> VariationalPlan | str:
         """Variational Bayes with Dirichlet factors of topics and proportions."""
         if self.spec.topics == "hdp":
-            return "it needs a number of topics; method gibbs finds it"
+            return "it needs a fixed number of topics; method gibbs infers it"
         if self.spec.time is not None or isinstance(self.spec.text, list):
-            return "topics of days, or of several languages, are for method gibbs"
+            return "topics by day or in several languages need method gibbs"
         return variational_bayes.variational(self.spec, self.documents)
 
     def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
@@ -163,9 +163,9 @@ class TopicsPosterior(Posterior):
         }
 
     def log_likelihoods(self, draws: Draws) -> Any:
-        """Not available: leaving out a document changes its own proportions."""
+        """Not available: leaving out a document changes its topic proportions."""
         raise OptionError(
-            "documents have no pointwise log likelihood of their own; judge topics by documents that were held out"
+            "documents have no pointwise log likelihood; evaluate topics by held-out documents"
             " (`held_out: 0.1` in the model, or fit.topics.held_out(new))",
             code="not-applicable",
         )

@@ -135,32 +135,32 @@ class Topics(Family):
     @model_validator(mode="after")
     def _consistent(self) -> Topics:
         if (self.document is None) != (self.word is None):
-            raise Flaw("counts need `document` and `word`, the columns of both", code="incomplete")
+            raise Flaw("counts need the columns `document` and `word`", code="incomplete")
         if self.text is not None and self.document is not None:
-            raise Flaw("give `text`, or `document` and `word`: documents come in one way", code="conflict")
+            raise Flaw("give either `text`, or `document` and `word`", code="conflict")
         if self.count is not None and self.document is None:
-            raise Flaw("`count` goes with `document` and `word`", code="conflict")
+            raise Flaw("`count` needs `document` and `word`", code="conflict")
         if self.topics == "hdp" and isinstance(self.alpha, list):
-            raise Flaw("alpha of hdp is one number, or learned", code="wrong-length")
+            raise Flaw("with hdp, alpha is one number, or learned", code="wrong-length")
         if self.topics != "hdp" and self.gamma is not None:
-            raise Flaw("gamma goes with `topics: hdp`", code="conflict")
+            raise Flaw("gamma needs `topics: hdp`", code="conflict")
         if isinstance(self.alpha, list) and len(self.alpha) != self.topics:
             raise Flaw(f"alpha has {len(self.alpha)} numbers; there are {self.topics} topics", code="wrong-length")
         if self.time is not None and (self.topics == "hdp" or self.counted or "learned" in (self.alpha, self.beta)):
             raise Flaw(
-                "`time` goes with a number of topics, documents as text, and alpha and beta as numbers",
+                "`time` needs a number of topics, documents as text, and numbers for alpha and beta",
                 code="unsupported",
             )
         if self.time is not None and isinstance(self.text, list):
-            raise Flaw("`time` goes with documents in one language", code="unsupported")
+            raise Flaw("`time` needs documents in one language", code="unsupported")
         if isinstance(self.text, list) and (self.topics == "hdp" or self.beta == "learned"):
             raise Flaw(
-                "documents in several languages go with a number of topics, and beta as a number", code="unsupported"
+                "documents in several languages need a number of topics, and a number for beta", code="unsupported"
             )
         if isinstance(self.text, list) and len(set(self.text)) < len(self.text):
-            raise Flaw("each column of documents once", code="duplicate")
+            raise Flaw("a column of documents is given twice", code="duplicate")
         if self.tau != "learned" and self.time is None:
-            raise Flaw("`tau` goes with `time`, the column of days", code="conflict")
+            raise Flaw("`tau` needs `time`, the column of days", code="conflict")
         for name in (*self.text_columns, *filter(None, (self.document, self.time))):
             if name in _TAKEN:
                 raise Flaw(

@@ -24,7 +24,7 @@ def variational(spec: Any, documents: Documents) -> VariationalPlan | str:
     """The plan, or the reason why there is none."""
 
     if "learned" in (spec.alpha, spec.beta):
-        return "it takes concentrations as known; give numbers for alpha and beta, or use gibbs"
+        return "it needs known concentrations; give numbers for alpha and beta, or use gibbs"
     prior, corpus = prior_of(spec), documents.corpus
     batches = corpus.n_documents > MANY
 
