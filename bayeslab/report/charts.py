@@ -52,7 +52,7 @@ def density(draws: Array, ends: Sequence[tuple[float, float]], name: str, says: 
     low, high = _limits(draws)
     x = _Scale(low, high, _LEFT, WIDTH - _RIGHT)
     top, base = 24.0, 84.0
-    if _few_values(draws):
+    if np.all(draws[:2000] == np.floor(draws[:2000])) and np.ptp(draws) <= 30:  # few whole numbers
         values, counts = np.unique(draws[(draws >= low) & (draws <= high)], return_counts=True)
         shape = joined(
             element("rect", x=x(v) - 3, y=base - h, width=6.0, height=h, class_="area")
@@ -248,10 +248,6 @@ def _limits(draws: Array) -> tuple[float, float]:
     """The range of a density plot: 99.4 % of the draws, with a margin."""
     low, high = np.quantile(draws, [0.003, 0.997])
     return _padded(float(low), float(high), 0.06)
-
-
-def _few_values(draws: Array) -> bool:
-    return bool(np.all(draws[:2000] == np.floor(draws[:2000])) and np.ptp(draws) <= 30)
 
 
 def _smoothed(draws: Array, low: float, high: float, n: int = 90) -> tuple[Array, Array]:

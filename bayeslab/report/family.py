@@ -55,7 +55,9 @@ def section(fit: Reported) -> tuple[str, Markup]:
     view = fit.bound_model.view
     if sampled:
         return "Edges", joined([_figure(fit, "edges"), _quietly(_edges, fit)])
-    few = view == "field" and len(fit.posterior.data_vars) <= _VARIABLES and not _is_image(fit)
+    # Variables with more dimensions are arrays, such as the pixels of an image.
+    image = any(values.ndim > 3 for values in fit.posterior.to_dataset().data_vars.values())
+    few = view == "field" and len(fit.posterior.data_vars) <= _VARIABLES and not image
     if few or view == "network":
         return "Network", _quietly(_network, fit)
     if not view:
@@ -70,11 +72,6 @@ def section(fit: Reported) -> tuple[str, Markup]:
     }
     behind = _quietly(tables[view], fit) if view in tables else EMPTY
     return _TITLES.get(view, view.capitalize()), joined([_figure(fit, what), behind])
-
-
-def _is_image(fit: Reported) -> bool:
-    """Whether the variables of a field are arrays, such as the pixels of an image."""
-    return any(values.ndim > 3 for values in fit.posterior.to_dataset().data_vars.values())
 
 
 def _quietly(make: Callable[[Fitted], Markup], fit: Reported) -> Markup:

@@ -60,7 +60,8 @@ def section(fit: Reported) -> Checked:
     pictures, lines = [], []
     for name, (observed, drawn) in list(both.items())[:_OUTCOMES]:
         pictures.append(_picture(fit, name, observed, drawn))
-        if not _is_class(fit, name):
+        column = fit.data.dataset.columns.get(name)
+        if column is None or not column.text:
             lines += [_line(name, word, observed, drawn) for word in _STATISTICS]
     thin = "" if n_draws >= fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] else ", evenly spaced"
     about = f"Data that the fit would produce, at {n_draws:,} posterior draws{thin}, beside the observed data."
@@ -74,11 +75,6 @@ def section(fit: Reported) -> Checked:
     if len(both) > _OUTCOMES:
         parts.append(paragraph(f"{len(both) - _OUTCOMES} more outcomes are not shown.", class_="mute"))
     return Checked(joined(parts), True)
-
-
-def _is_class(fit: Reported, name: str) -> bool:
-    column = fit.data.dataset.columns.get(name)
-    return column is not None and column.text
 
 
 def _line(name: str, word: str, observed: Array, drawn: Array) -> tuple[Any, ...]:

@@ -220,16 +220,12 @@ class FittedTopics:
     def title(self) -> str:
         """A title with the numbers of topics, documents and words."""
         n_documents, n_words = counted(len(self.documents), "document"), counted(len(self.vocabulary), "word")
-        return f"{self._shown_of()} of {n_documents}, {n_words}"
-
-    def _shown_of(self) -> str:
-        """The number of topics; without a fixed number, also the number per draw and the share of words they hold."""
-        posterior = self._fit.posterior
-        if "there" not in self._group or "n_topics" not in posterior:
-            return counted(self.n_topics, "topic")
-        whole = float(np.mean(posterior["n_topics"].to_numpy()))
-        part = 100 * float(self.shares.sum())
-        return f"{counted(self.n_topics, 'topic')} that stay ({part:.0f} % of the words; {whole:.0f} in a draw)"
+        topics = counted(self.n_topics, "topic")
+        if "there" in self._group and "n_topics" in (posterior := self._fit.posterior):
+            whole = float(np.mean(posterior["n_topics"].to_numpy()))
+            share = 100 * float(self.shares.sum())
+            topics = f"{counted(self.n_topics, 'stable topic')} ({share:.0f} % of the words; {whole:.0f} in a draw)"
+        return f"{topics} of {n_documents}, {n_words}"
 
     @property
     def shares(self) -> np.ndarray:

@@ -277,9 +277,9 @@ def test_topics_without_a_fixed_number(planted):
     found = fit.topics
     assert found.n_topics == 3
     assert 3 <= fit.posterior["n_topics"].mean() < 6 and fit.posterior["n_large"].mean() == pytest.approx(3, abs=0.3)
-    # Not all topics of a draw stay: what is shown of what is said, wherever topics are shown.
+    # Some topics of a draw are not stable: the title has the share of the words of those that are.
     part = f"{100 * found.shares.sum():.0f} % of the words; {fit.posterior['n_topics'].mean():.0f} in a draw"
-    assert found.title.startswith(f"3 topics that stay ({part}) of 50 documents")
+    assert found.title.startswith(f"3 stable topics ({part}) of 50 documents")
     assert part in repr(found) and part in found._repr_html_() and part in found.html()
     order = lda.align(phi, found.phi)
     assert np.abs(found.phi[order] - phi).max() < 0.06
@@ -304,7 +304,7 @@ def test_a_process_without_lasting_topics_says_so(planted, monkeypatch, tmp_path
     fit = fitted(model("hdp", beta=0.1), planted[2][:8], draws=10, tune=10, chains=2, cores=1)
     found = fit.topics
     assert found.n_topics == 0 and "no topic has 1 % of the words" in str(fit.verdict)
-    assert found.table().empty and repr(found).startswith("<0 topics that stay (0 % of the words; ")
+    assert found.table().empty and repr(found).startswith("<0 stable topics (0 % of the words; ")
     found.save_html(tmp_path / "topics.html")
     with refused("option.not-applicable", "topic"):
         found.plot("map")

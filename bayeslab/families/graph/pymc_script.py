@@ -121,7 +121,8 @@ class _Script:
                 "",
                 "with pm.Model(coords=coords) as model:",
                 *self.lines,
-                *self._marginalized(),
+                *(["", "# Discrete nodes without data are summed out."] if self.summed else []),
+                *([f"model = pmx.marginalize(model, {self.summed!r})"] if self.summed else []),
                 "",
                 'if __name__ == "__main__":',
                 "    with model:",
@@ -163,11 +164,6 @@ class _Script:
         given |= {word: self.model.inference.get(word) for word in ("draws", "tune", "chains")}
         given["initvals"] = self.starts or None
         return ", ".join(f"{word}={value!r}" for word, value in given.items() if value is not None)
-
-    def _marginalized(self) -> list[str]:
-        if not self.summed:
-            return []
-        return ["", "# Discrete nodes without data are summed out.", f"model = pmx.marginalize(model, {self.summed!r})"]
 
     def _check_shared(self, node: Node) -> None:
         """Refuse a discrete node with a cell that several rows share: pymc_extras sums out one cell per row."""
@@ -215,7 +211,9 @@ class _Script:
             self.values[node.name] = code
             return
         if None in code.dims:
-            code = self._with_dims(code, node)
+            # The unnamed axes of a list are the remaining dimensions of its node.
+            lacking = iter([d for d in node.dims if d not in code.dims])
+            code = replace(code, dims=tuple(next(lacking) if d is None else d for d in code.dims))
         variable = self.names.of(node.name)
         tree = self.printer.aligned(code, node.dims)
         whole = tuple(code.dims) == node.dims or not node.dims
@@ -234,11 +232,6 @@ class _Script:
             call = filled("pm.Deterministic(N, A)", N=repr(node.name), A=tree)
             self._statement(node, variable, self._with(call, dims=_names(node.dims)))
         self.values[node.name] = Code(ast.Name(variable), node.dims, code.random, undefined=undefined)
-
-    def _with_dims(self, code: Code, node: Node) -> Code:
-        """Name the unnamed axes of a list after the node's remaining dimensions."""
-        lacking = iter([d for d in node.dims if d not in code.dims])
-        return replace(code, dims=tuple(next(lacking) if d is None else d for d in code.dims))
 
     def _broadcast(self, tree: ast.expr, dims: Sequence[str], module: str) -> ast.expr:
         lengths = ast.Tuple([self.data.length(dim) for dim in dims])

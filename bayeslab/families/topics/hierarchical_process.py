@@ -92,7 +92,8 @@ class _Sampler:
         end = int(now["done"]) + n_sweeps
         while (done := int(now["done"])) < end:
             many = max(1, min(end, int(now["tune"])) - done)
-            chain = topic_process.run(self.corpus, _chain_state(now), self.prior, many * self.sweeps)
+            chain = {name.removeprefix("state_"): value for name, value in now.items() if name.startswith("state_")}
+            chain = topic_process.run(self.corpus, chain, self.prior, many * self.sweeps)
             now |= {f"state_{name}": value for name, value in chain.items()}
             now["done"] = np.array(done + many)
             if done >= now["tune"]:
@@ -154,10 +155,6 @@ class _Sampler:
             now[name][index] += mean
             now[f"{name}_square"][index] += mean * (mean * size + 1) / (size + 1)
         now["summed"] = now["summed"] + 1
-
-
-def _chain_state(now: Arrays) -> dict[str, np.ndarray]:
-    return {name.removeprefix("state_"): value for name, value in now.items() if name.startswith("state_")}
 
 
 def _shares(counts: np.ndarray) -> np.ndarray:

@@ -69,7 +69,7 @@ class TopicsPosterior(Posterior):
     def no_mode(self) -> str | None:
         """The reason why the mode of the graph is not an estimate of topics and proportions."""
         return (
-            "proportions with concentrations below 1 have no mode, and the coordinates of the graph are gamma variables,"
+            "proportions with concentrations below 1 have no mode, and the graph has gamma variables as coordinates,"
             " whose mode is not that of proportions; use variational for a point estimate, or gibbs"
         )
 

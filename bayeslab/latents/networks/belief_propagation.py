@@ -334,16 +334,11 @@ def _start(factors: FactorGraph, given: Mapping[str, Any] | None) -> tuple[_Mess
     observed = np.array([v in evidence.hard for v in factors.states], dtype=bool)
     order, no_loop = kernels.traversal(flat, observed)
     local = local_evidence(flat, factors.states, evidence)
-    down = local[_entries_of_edges(flat)]
-    messages = _Messages(factors.states, flat, order, local, np.zeros(len(down)), down)
-    return messages, bool(no_loop)
-
-
-def _entries_of_edges(flat: FlatFactors) -> np.ndarray:
-    """For each entry of the messages, the index of its variable's state."""
     lengths = np.diff(flat.message_offset)
     within = np.arange(flat.message_offset[-1]) - np.repeat(flat.message_offset[:-1], lengths)
-    return np.repeat(flat.variable_offset[flat.edge_variable], lengths) + within
+    down = local[np.repeat(flat.variable_offset[flat.edge_variable], lengths) + within]
+    messages = _Messages(factors.states, flat, order, local, np.zeros(len(down)), down)
+    return messages, bool(no_loop)
 
 
 def _exact(factors: FactorGraph, given: Mapping[str, Any] | None, *, maximise: bool) -> _Messages:

@@ -499,7 +499,8 @@ class JunctionTree:
             arguments: list[Any] = [self._tree, tables, *evidence, *answer]
             kernels.calibrate_rows(*arguments)
             if counting:
-                self._count_constants(counts, weights[log_evidence > -np.inf].sum())
+                constants = [f for f, scope in enumerate(self._factors.scopes) if not scope]
+                counts[self._problem.table_start[constants]] = weights[log_evidence > -np.inf].sum()
         elif self._possible[1]:
             if needed is None:
                 observed = (rows >= 0).any(axis=0) | state.has_likelihood
@@ -528,11 +529,6 @@ class JunctionTree:
     def _sums_to_one(self) -> bool:
         """Whether the tables are normalised conditional distributions, which those of ``with_tables`` need not be."""
         return self._parents is not None and _conditional(self._by_factor(self._tables))
-
-    def _count_constants(self, counts: np.ndarray, total: float) -> None:
-        for f, scope in enumerate(self._factors.scopes):
-            if not scope:
-                counts[self._problem.table_start[f]] = total
 
     def _refuse_beyond(self, entries: float) -> None:
         if entries > 0:

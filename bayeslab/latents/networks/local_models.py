@@ -221,7 +221,9 @@ class NoisyOr:
 
     def table(self, theta: Array) -> Array:
         absent = np.exp(-self._total(_weights(theta)))
-        return self._as_table(absent, -np.expm1(-self._total(_weights(theta))))
+        present = -np.expm1(-self._total(_weights(theta)))
+        pair = (absent, present) if self.present == 1 else (present, absent)
+        return np.stack(pair, axis=-1).reshape(self.shape)
 
     def fit(self, counts: Array, theta: Array) -> Array:
         absent, present = self._split_counts(counts)
@@ -261,10 +263,6 @@ class NoisyOr:
         fixed = 0.0 if self.fixed is None else -np.log(np.maximum(self.fixed, _TINY))
         out: Array = self.causes @ w + fixed
         return out
-
-    def _as_table(self, absent: Array, present: Array) -> Array:
-        pair = (absent, present) if self.present == 1 else (present, absent)
-        return np.stack(pair, axis=-1).reshape(self.shape)
 
     def _split_counts(self, counts: Array) -> tuple[Array, Array]:
         rows = np.asarray(counts, dtype=float).reshape(-1, 2)

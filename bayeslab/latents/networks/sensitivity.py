@@ -114,7 +114,9 @@ class SensitivityFunction:
 
         If the evidence is impossible at an end, the limit at that end.
         """
-        ends = [_limit(self, theta) for theta in (0.0, 1.0)]
+        ends = [self(0.0), self(1.0)]
+        # 0 / 0: numerator and denominator vanish together, so the quotient is constant.
+        ends = [self.a / self.c if np.isnan(end) and self.c else end for end in ends]
         return min(ends), max(ends)
 
     def threshold(self, probability: float) -> float | None:
@@ -124,12 +126,6 @@ class SensitivityFunction:
             return None
         theta = (probability * self.d - self.b) / slope
         return theta if 0 <= theta <= 1 else None
-
-
-def _limit(function: SensitivityFunction, theta: float) -> float:
-    value = function(theta)
-    # 0 / 0: numerator and denominator vanish together, so the quotient is constant.
-    return function.a / function.c if np.isnan(value) and function.c else value
 
 
 class _Lines(NamedTuple):
