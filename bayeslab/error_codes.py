@@ -41,7 +41,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "unknown-word": "A value that is none of the words allowed here, such as a method, score or picture.",
         # Invalid names.
         "bad-name": "What is no name: empty, of another kind, or with letters that names cannot have.",
-        "duplicate": "A name, key, column, row or edge that is there twice.",
+        "duplicate": "A name, key, column, row or edge that occurs twice.",
         "name-clash": "A name that stands for two things; one is to be renamed.",
         "reserved-name": "A name that the language or the results keep for themselves.",
         # Values.

@@ -281,7 +281,7 @@ def observed(posterior: Posterior) -> tuple[str, ...]:
     names = posterior.observed()
     if posterior.data.names() and not names:
         raise DataError(
-            f"every cell of {listed(posterior.outcomes())} is missing: the data say nothing about the model",
+            f"every cell of {listed(posterior.outcomes())} is missing: the data carry no information about the model",
             code="nothing-observed",
         )
     return names

@@ -265,13 +265,13 @@ PLAINLY = {
     "classes that are fractions": (
         learner("knn", task="classification"),
         SIDES | {"y": SIDES["y"] + 0.5},
-        "column 'y' is to tell groups or classes apart, and holds numbers that are not whole (1.5): if these are"
+        "column 'y' defines groups or classes, and holds numbers that are not whole (1.5): if these are"
         " names, list it in the data section, text: [y]",
     ),
     "a classifier of a measurement": (
         learner("logistic"),
         SIDES | {"y": np.linspace(0.1, 1, 12)},
-        "if it is measured, take a model (a learner",
+        "if it is measured, use a model (a learner",
     ),
     "ordered text": (
         regression("y ~ x", likelihood="ordered"),

@@ -46,7 +46,7 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     single = [name for name, column in columns.items() if column.dims == ()]
     if single and len(single) == len(columns) and not dataset.levels and not model.model.is_language:
         raise DataError(
-            f"'{single[0]}' is a single value, and so is all of the data: give a list, one value for each row",
+            f"all data are single values, such as '{single[0]}': give lists, one value for each row",
             code="not-a-column",
         )
     labels: dict[str, np.ndarray] = {}
@@ -150,8 +150,8 @@ def _refuse_bare_truths(model: Model, dataset: Dataset) -> None:
     for text in _texts([model.model.model_dump(), model.data.derive]):
         if text not in called and (match := bare.search(text)) is not None:
             raise ModelError(
-                f"'{match[0]}' is a value in expressions, and a column of the table is called so: write the column in"
-                " backticks, or rename it under data.rename",
+                f"'{match[0]}' is a constant in expressions and a column of the table: write the column in backticks,"
+                " or rename it under data.rename",
                 code="reserved-name",
             )
 
@@ -268,9 +268,9 @@ def _levels(name: str, column: Column, memory: Memory) -> np.ndarray:
         if present.dtype.kind == "f" and np.any(present != np.floor(present)):
             odd = present[present != np.floor(present)][0]
             raise DataError(
-                f"column '{name}' is to tell groups or classes apart, and holds numbers that are not whole ({odd:g}):"
-                f" if these are names, list it in the data section, text: [{name}]; if it is measured, take a model (a"
-                " learner, a likelihood, a task) for numbers",
+                f"column '{name}' defines groups or classes, and holds numbers that are not whole ({odd:g}): if these"
+                f" are names, list it in the data section, text: [{name}]; if it is measured, use a model (a learner, a"
+                " likelihood, a task) for numbers",
                 code="not-states",
             )
         present = present.astype(np.int64)

@@ -272,8 +272,8 @@ class Data:
         there = self.origin.dataset.columns.get(name) if self.origin is not None else None
         if name in self.labels and there is not None and there.dims == (self.dataset.rows,):
             raise DataError(
-                f"the data have no column '{name}', which says of each row in the fit which of its"
-                f" {len(self.labels[name])} levels it has{hint(name, self.names())}",
+                f"the data have no column '{name}', which holds the level of each row"
+                f" ({len(self.labels[name])} levels in the fit){hint(name, self.names())}",
                 code="unknown-column",
             )
         if name in self.labels:
@@ -413,7 +413,7 @@ def _check_magnitude(name: str, values: np.ndarray) -> None:
     if np.any(large):
         at = int(np.flatnonzero(large)[0])
         raise DataError(
-            f"column '{name}', row {at + 1}: {values.ravel()[at]:g} is too large to reckon with (at most"
+            f"column '{name}', row {at + 1}: {values.ravel()[at]:g} is too large to compute with (at most"
             f" {MOST_MAGNITUDE:g}): divide the column by a unit",
             code="too-large",
         )

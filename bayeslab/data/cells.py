@@ -398,7 +398,7 @@ def as_text(cells: Any, what: str) -> np.ndarray:
     # NumPy removes trailing NUL characters from text.
     if any("\0" in cell for cell in cells):
         row = next(i for i, cell in enumerate(cells) if "\0" in cell)
-        raise DataError(f"{what}, row {row + 1}: the cell holds a NUL character; take it out", code="not-text")
+        raise DataError(f"{what}, row {row + 1}: the cell holds a NUL character; remove it", code="not-text")
     return out
 
 

@@ -415,7 +415,7 @@ def row_names(dim: str, column: Column, what: str) -> np.ndarray:
     if len(distinct) < len(names):
         raise DataError(
             f"{what}: column '{dim}' names the rows, as the dimension of rows is called,"
-            f" but '{distinct[counts > 1][0]}' is there twice: rename the column, or call the dimension otherwise in"
+            f" but '{distinct[counts > 1][0]}' occurs twice: rename the column, or call the dimension otherwise in"
             " data.rows",
             code="duplicate",
         )

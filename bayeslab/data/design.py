@@ -193,7 +193,7 @@ def _check_whole(name: str, values: np.ndarray, rows: np.ndarray) -> None:
         at = int(np.flatnonzero(lost)[0])
         raise DataError(
             f"column '{name}', row {rows[at] + 1}: {values[at]} has more digits than a number with a point can keep"
-            f" (2⁵³): take a smaller number off the whole column, or write C({name}) if these are names",
+            f" (2⁵³): subtract a constant from the column, or write C({name}) if these are names",
             code="too-many-digits",
         )
 
@@ -327,7 +327,7 @@ def _factor(term: GroupTerm, data: Data, complete: np.ndarray, known: Group | No
     for row, word in enumerate(words):
         if word not in place:
             raise DataError(
-                f"row {complete[row] + 1}: '{word}' is not a level of {term.name}, which the fit has not seen",
+                f"row {complete[row] + 1}: '{word}' is not a level of {term.name} in the fit",
                 code="unknown-level",
             )
     return np.array([place[word] for word in words]), known.labels

@@ -50,14 +50,14 @@ def frame_series(frame: Any) -> dict[str, Any]:
         names = [str(name) for name in native.columns]
     except nw.exceptions.DuplicateError:
         doubled = [name for name, count in Counter(map(str, frame.columns)).items() if count > 1]
-        raise DataError(f"the column '{listed(doubled)[1:-1]}' is there twice", code="duplicate") from None
+        raise DataError(f"the column '{listed(doubled)[1:-1]}' occurs twice", code="duplicate") from None
     except TypeError:
         raise DataError(
             f"{type(frame).__name__} is not a table bayeslab can read (pandas, polars, pyarrow)", code="wrong-type"
         ) from None
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
-        raise DataError(f"the column '{doubled[0]}' is there twice", code="duplicate")
+        raise DataError(f"the column '{doubled[0]}' occurs twice", code="duplicate")
     return dict(zip(names, native.iter_columns(), strict=True))
 
 

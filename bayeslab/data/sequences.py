@@ -222,7 +222,7 @@ def parent_rows(column: str, cells: Column, names: np.ndarray, rows: str) -> np.
         if name not in place:
             near = hint(name, list(place)[:1000])
             raise DataError(
-                f"column '{column}', row {row + 1}: the parent '{name}' is none of the rows of '{rows}'{near}",
+                f"column '{column}', row {row + 1}: the parent '{name}' is not one of the rows of '{rows}'{near}",
                 code="unknown-level",
             )
         out[row] = place[name]

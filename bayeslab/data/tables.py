@@ -151,7 +151,7 @@ def _lines(stream: TextIO, where: str) -> Iterator[str]:
         number += 1
         if control := _CONTROL.search(line):
             raise DataError(
-                f"a control character, {printable(control[0])}, which no cell of a table has; take it out",
+                f"a control character, {printable(control[0])} is not allowed in a table; remove it",
                 where=f"{where}:{number}:{control.start() + 1}",
                 code="not-text",
             )
@@ -212,7 +212,7 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
             top = reader.line_num
             doubled = [name for name, count in Counter(header).items() if count > 1]
             if doubled:
-                raise DataError(f"the column '{doubled[0]}' is there twice", where=f"{where}:{top}:1", code="duplicate")
+                raise DataError(f"the column '{doubled[0]}' occurs twice", where=f"{where}:{top}:1", code="duplicate")
             rows: list[list[str]] = []
             blank = 0
             for row in reader:
@@ -343,7 +343,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
             )
         doubled = [name for name, count in Counter(head.schema.to_arrow_schema().names).items() if count > 1]
         if doubled:
-            raise DataError(f"the column '{doubled[0]}' is there twice", where=shown(path), code="duplicate")
+            raise DataError(f"the column '{doubled[0]}' occurs twice", where=shown(path), code="duplicate")
         return _with_categories(parquet.read_table(path))
     except (OSError, ValueError) as error:
         raise DataError(
@@ -373,7 +373,7 @@ def _read_json(path: Path) -> Any:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         doubled = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
         if doubled:
-            raise DataError(f"the name '{doubled[0]}' is there twice", where=where, code="duplicate")
+            raise DataError(f"the name '{doubled[0]}' occurs twice", where=where, code="duplicate")
         return dict(pairs)
 
     def whole(digits: str) -> int:

@@ -68,12 +68,12 @@ def read(file: File) -> DiscreteNetwork:
             case "variable":
                 variable, levels, line, texts = _variable(scan)
                 if variable in variables:
-                    raise file.error(f"variable '{variable}' is there twice", line, code="duplicate")
+                    raise file.error(f"variable '{variable}' occurs twice", line, code="duplicate")
                 variables[variable], properties[variable] = (levels, line), texts
             case "probability":
                 variable, block = _probability(scan)
                 if variable in blocks:
-                    raise file.error(f"the table of '{variable}' is there twice", block.line, code="duplicate")
+                    raise file.error(f"the table of '{variable}' occurs twice", block.line, code="duplicate")
                 blocks[variable] = block
             case word:
                 raise scan.error(

@@ -56,7 +56,7 @@ def read(file: File) -> DiscreteNetwork:
             case "node":
                 node = scan.name("a node's name")
                 if node in states:
-                    raise scan.error(f"node '{node}' is there twice", code="duplicate")
+                    raise scan.error(f"node '{node}' occurs twice", code="duplicate")
                 lines[node] = scan.line
                 states[node], entries = _node(scan, node)
                 if place := position_of(f"position = {entries.get('position', '')}"):
@@ -66,7 +66,7 @@ def read(file: File) -> DiscreteNetwork:
             case "probability":
                 child, table = _probability(scan)
                 if child in tables:
-                    raise file.error(f"the table of '{child}' is there twice", table.line, code="duplicate")
+                    raise file.error(f"the table of '{child}' occurs twice", table.line, code="duplicate")
                 tables[child] = table
             case word:
                 raise scan.error(

@@ -74,12 +74,12 @@ def read(file: File) -> DiscreteNetwork:
                     scan.expect("node")
                 key = scan.name("a node's name")
                 if key in variables:
-                    raise scan.error(f"node '{key}' is there twice", code="duplicate")
+                    raise scan.error(f"node '{key}' occurs twice", code="duplicate")
                 variables[key] = _attributes(scan)
             case "potential":
                 child, above, block = _potential(scan)
                 if child in potentials:
-                    raise file.error(f"the potential of '{child}' is there twice", block.line, code="duplicate")
+                    raise file.error(f"the potential of '{child}' occurs twice", block.line, code="duplicate")
                 potentials[child] = above, block
             case "decision" | "utility" as word:
                 raise scan.error(

@@ -160,7 +160,7 @@ def states_of(file: File, nodes: Sequence[Node]) -> dict[str, tuple[str, ...]]:
     states: dict[str, tuple[str, ...]] = {}
     for node in nodes:
         if node.name in states:
-            raise file.error(f"variable '{node.name}' is there twice", node.line, code="duplicate")
+            raise file.error(f"variable '{node.name}' occurs twice", node.line, code="duplicate")
         if not node.states:
             raise file.error(f"variable '{node.name}' has no states", node.line, code="incomplete")
         twice = next((s for i, s in enumerate(node.states) if s in node.states[:i]), None)

@@ -113,7 +113,7 @@ def read_xdsl_nodes(file: File) -> tuple[str, list[XdslNode]]:
     }
     if len(nodes) < len(ids):
         twice = next(key for i, key in enumerate(ids) if key in ids[:i])
-        raise file.error(f"node '{twice}' is there twice", body.children[ids.index(twice)].line, code="duplicate")
+        raise file.error(f"node '{twice}' occurs twice", body.children[ids.index(twice)].line, code="duplicate")
     if program.startswith("aGrUM"):
         sizes = {node.name: len(node.states) for node in nodes.values()}
         nodes = {key: _last_parent_fastest(node, sizes) for key, node in nodes.items()}

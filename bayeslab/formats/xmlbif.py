@@ -41,7 +41,7 @@ def read(file: File) -> DiscreteNetwork:
     for definition in network.all("definition", "probability"):
         target = _one(file, definition, "for", "the variable it is for")
         if target in definitions:
-            raise file.error(f"the table of '{target}' is there twice", definition.line, code="duplicate")
+            raise file.error(f"the table of '{target}' occurs twice", definition.line, code="duplicate")
         definitions[target] = definition
     nodes = []
     properties = {"": [p.text for p in network.all("property")]}

@@ -61,7 +61,7 @@ def _rename(algebra: Algebra, node: ast.Call) -> Term:
         )
     dims = tuple(new if d == old else d for d in term.dims)
     if len(set(dims)) < len(dims):
-        raise ModelError(f"rename(): the dimension '{new}' is there already", code="name-clash")
+        raise ModelError(f"rename(): the dimension '{new}' exists already", code="name-clash")
     undefined = {new if d == old else d: k for d, k in term.undefined.items()}
     if term.value is None:
         return Term(None, dims, term.codes, term.factor, undefined, term.column)

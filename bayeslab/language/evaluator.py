@@ -171,7 +171,7 @@ class Evaluator(Algebra):
         (argument,) = call.args
         if not isinstance(argument, ast.Name) or self.cells is None:
             raise ModelError(
-                f"isnan() is of a column of the data, by its name, not of '{ast.unparse(argument)}'",
+                f"isnan() takes the name of a column of the data, not '{ast.unparse(argument)}'",
                 code="wrong-arguments",
             )
         return argument.id
@@ -260,7 +260,7 @@ class Evaluator(Algebra):
         return Term(joined, term.dims, undefined=undefined)
 
     def _previous(self, node: ast.Call) -> Term:
-        raise ModelError("previous(h, k, start=s) stands only in the definition of h itself", code="misplaced")
+        raise ModelError("previous(h, k, start=s) is allowed only in the definition of h", code="misplaced")
 
 
 class Defined(Evaluator):

@@ -197,8 +197,8 @@ def as_float(value: Any) -> Any:
         lost = [n for n in np.ravel(value).tolist() if int(float(n)) != n]
         if lost:
             raise DataError(
-                f"{lost[0]} lies between two floats, in which whole numbers are computed with (they hold all up to"
-                f" {MOST_COUNTED:,}): subtract from the column before it is read, or use it as a label",
+                f"{lost[0]} is too large for a float, which is exact for whole numbers up to {MOST_COUNTED:,}: subtract"
+                " a constant from the column before it is read, or use it as a label",
                 code="too-many-digits",
             )
     return out

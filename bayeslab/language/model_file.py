@@ -276,7 +276,7 @@ def _value(node: Any, path: Path_, places: dict[Path_, tuple[int, int]], shown: 
         # Keys are always text, so that a state named `1` or `no` keeps its name.
         key = key_node.value
         if key in out:
-            raise ModelError(f"the key '{key}' is there twice", where=f"{shown}:{line}:{column}", code="duplicate")
+            raise ModelError(f"the key '{key}' occurs twice", where=f"{shown}:{line}:{column}", code="duplicate")
         out[key] = _value(child, (*path, key), places, shown)
         if out[key] is None:
             places[(*path, key)] = (line, column)  # the value is empty: point to the key

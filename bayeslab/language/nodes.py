@@ -238,7 +238,7 @@ def _parsed(items: tuple[tuple[str, str], ...]) -> tuple[Node, ...]:
                 code="duplicate",
             )
         if name in out:
-            raise ModelError(f"the node '{name}' is there twice", path=(*path, "[key]"), code="duplicate")
+            raise ModelError(f"the node '{name}' occurs twice", path=(*path, "[key]"), code="duplicate")
         try:
             expression = parse(text)
         except ModelError as error:

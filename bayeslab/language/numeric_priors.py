@@ -98,4 +98,4 @@ def _value(tree: ast.expr) -> Any:
 
 
 def _no_name(name: str) -> Term:
-    raise ModelError(f"'{name}' is no number", code="not-a-number")
+    raise ModelError(f"'{name}' is not a number", code="not-a-number")

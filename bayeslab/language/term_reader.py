@@ -335,11 +335,11 @@ def _sum(tree: Any) -> _Sum:
         case Grouping():
             return _sum(tree.expression)
         case Literal(value=bool() | str() | None):
-            raise _bad(f"{shown(tree)} is no term; there are columns, calls, 0 and 1", code="syntax")
+            raise _bad(f"{shown(tree)} is not a term;  there are columns, calls, 0 and 1", code="syntax")
         case Literal():
             if tree.value not in (0, 1):
                 raise _bad(
-                    f"{shown(tree)} is no term; of numbers there are 1, the intercept, and 0, none", code="syntax"
+                    f"{shown(tree)} is not a term;  of numbers there are 1, the intercept, and 0, none", code="syntax"
                 )
             return _Sum(intercept=tree.value == 1)
         case Unary():
@@ -621,7 +621,8 @@ def _check_value(tree: Any, names: set[str], depth: int) -> None:
         case Literal():
             if isinstance(tree.value, bool) or not isinstance(tree.value, int | float):
                 raise _bad(
-                    f"{shown(tree)} is no number; a text can only be compared with a column: I(g == 'a')", code="syntax"
+                    f"{shown(tree)} is not a number; a text can only be compared with a column: I(g == 'a')",
+                    code="syntax",
                 )
         case Variable() | QuotedName():
             names.add(_name(tree))

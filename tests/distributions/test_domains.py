@@ -274,13 +274,13 @@ REFUSED = {
         "data.not-finite",
         r"^model\.nodes\.y\[obs_id\].*'log\(x\)'.*row 3",
     ),
-    "constant that is no number": (
+    "constant that is not a number": (
         {"a": "Normal(0, 10**400)", "y[obs_id]": "Normal(a, 1)"},
         {"y": Y},
         "data.not-finite",
         r"^model\.nodes\.a: '10 \*\* 400'(?!.*row)",
     ),
-    "constant whose square is no number": (
+    "constant whose square is not a number": (
         {"a": "Normal(0, 1)", "b": 1e300, "y[obs_id]": "Normal(a + b, 1)"},
         {"y": Y},
         "model.out-of-range",

@@ -74,8 +74,8 @@ CASES = [
     Case("very deep lists", HEAD + "about: " + "[" * 20_000 + "\n", ("nested deeper",), "3:"),
     Case("too many values", HEAD + "dims: {k: [" + "1," * 60_000 + "1]}\n", ("more than",), "3:"),
     Case("too large", HEAD + "about: " + "x" * 1_100_000 + "\n", ("bytes",), None),
-    Case("duplicate key", HEAD + "name: again\n", ("'name' is there twice",), "3:1"),
-    Case("duplicate node", graph("a: Normal(0, 1)", "a: Normal(0, 2)"), ("'a' is there twice",), "8:5"),
+    Case("duplicate key", HEAD + "name: again\n", ("'name' occurs twice",), "3:1"),
+    Case("duplicate node", graph("a: Normal(0, 1)", "a: Normal(0, 2)"), ("'a' occurs twice",), "8:5"),
     Case("key that is a list", HEAD + "? [a, b]\n: 1\n", ("a key must be a word",), "3:3"),
     Case("not UTF-8", HEAD.encode() + b"about: caf\xe9\n", ("0xe9", "UTF-8"), "3:11"),
     Case("NUL", HEAD.encode() + b"about: a\x00b\n", ("NUL",), "1:1"),
@@ -119,7 +119,7 @@ CASES = [
     Case(
         "node and dimension", graph("g[obs]: Normal(0, 1)", "a[g]: Normal(0, 1)"), ("a node and of a dimension",), "7:5"
     ),
-    Case("same node, other dims", graph("a: Normal(0, 1)", "a[g]: Normal(0, 1)"), ("'a' is there twice",), "8:5"),
+    Case("same node, other dims", graph("a: Normal(0, 1)", "a[g]: Normal(0, 1)"), ("'a' occurs twice",), "8:5"),
     # -- expressions that are no expressions
     node("syntax", "Normal(0, 1", "cannot be read"),
     node("two expressions", "1; 2", "cannot be read"),
@@ -318,7 +318,7 @@ CASES = [
     Case("table empty", graph(*OK), ("empty",), None, table=""),
     Case("header only", graph(*OK), ("no rows",), None, table="x,y,g\n"),
     Case("blank header", graph(*OK), ("no rows",), None, table="\n1,2\n"),
-    Case("duplicate columns", graph(*OK), ("'y' is there twice",), None, table="x,y,y\n1,2,3\n"),
+    Case("duplicate columns", graph(*OK), ("'y' occurs twice",), None, table="x,y,y\n1,2,3\n"),
     Case("too many cells", graph(*OK), ("4 cells", "more"), "t.csv:3", table="x,y,g\n1,2,a\n1,2,a,9\n"),
     Case("too few cells", graph(*OK), ("1 cells", "fewer"), "t.csv:3", table="x,y,g\n1,2,a\n1\n"),
     Case("table not UTF-8", graph(*OK), ("UTF-8",), None, table=b"x,y,g\n1,2,caf\xe9\n"),

@@ -227,8 +227,8 @@ class Builder(Walk):
         if observed is not None and np.ma.is_masked(observed):
             row = int(np.nonzero(np.atleast_1d(np.ma.getmaskarray(observed)))[0][0])
             raise DataError(
-                f"column '{node.name}', row {row + 1} is missing; a path is seen as a whole or not at all: give it"
-                f" another name, and a node with the column's name whose probabilities are 1 at the state",
+                f"column '{node.name}', row {row + 1} is missing; a path is observed in all cells or in none: give it"
+                f" another name, and add a node with the column's name whose probabilities are 1 at the state",
                 path=node.path,
                 code="missing",
             )
@@ -248,8 +248,8 @@ class Builder(Walk):
 
         if observed is not None:
             raise ModelError(
-                f"'{node.name}' is a column of the data and a function without noise; give the function another name, f"
-                f", and what is observed a node around it: {node.name}[{', '.join(node.dims)}]: Normal(f, sigma)",
+                f"'{node.name}' is a column of the data and a function without noise: give the function another name, f"
+                f", and the observations a node: {node.name}[{', '.join(node.dims)}]: Normal(f, sigma)",
                 path=node.path,
                 code="misplaced",
             )
@@ -270,8 +270,8 @@ class Builder(Walk):
 
         if observed is not None or node.name in self.columns:
             raise ModelError(
-                f"'{node.name}' is a column of the data and a series of states; give the states another name, and what"
-                f" is observed a node around them: {node.name}[{', '.join(node.dims)}]: Normal(level, sigma)",
+                f"'{node.name}' is a column of the data and a series of states: give the states another name, level,"
+                f" and the observations a node: {node.name}[{', '.join(node.dims)}]: Normal(level, sigma)",
                 path=node.path,
                 code="misplaced",
             )
@@ -348,8 +348,8 @@ class Builder(Walk):
             whole = self._missing_cells(node, drawn, dims, observed)
         if observed is None and self.purpose == "fit" and self._meets_latents(drawn):
             raise ModelError(
-                f"'{node.name}' has no data and depends on a hidden path, which is summed out where what depends on it"
-                f" is observed; write it as a computed node of what does not, such as mu[z] + sd * noise",
+                f"'{node.name}' has no data and depends on a hidden path, which can be summed out only if the nodes"
+                f" that depend on it are observed; write it as a computed node, such as mu[z] + sd * noise",
                 path=node.path,
                 code="discrete",
             )

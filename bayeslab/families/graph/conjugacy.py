@@ -54,7 +54,7 @@ def closed_form(nodes: Mapping[str, Node], data: Data, discrete: DiscretePiece |
         return Plan(discrete.how, lambda: _Answer([discrete.solve()], nodes, data))
     try:
         if look_back_at_each_other(nodes, data.names()):
-            raise NotExact("nodes look back at each other")
+            raise NotExact("nodes depend on each other's past")
         if states := [name for name, node in nodes.items() if node.states]:
             raise NotExact(f"the states of {listed(states)} are normal only given their standard deviations")
         order = sorted_nodes(nodes, data.names())
@@ -251,13 +251,13 @@ class _Pair:
         if np.any(np.isnan(value)) or (term.value is None and np.any(value < 0)):
             raise NotExact(f"'{node.name}' has missing cells")
         if np.any(value < 0) or np.any(np.isinf(value)) or (whole and np.any(value != np.floor(value))):
-            raise NotExact(f"'{node.name}' has values that {node.distribution} cannot have")
+            raise NotExact(f"'{node.name}' has values outside the support of {node.distribution}")
         return value
 
     def _about(self, tree: ast.expr, dims: tuple[str, ...]) -> np.ndarray:
         """Flat index of the parameter's element for each cell of an observed node."""
         if not self._selects(tree):
-            raise NotExact(f"'{ast.unparse(tree)}' is more than a choice of elements of '{self.node.name}'")
+            raise NotExact(f"'{ast.unparse(tree)}' does more than select elements of '{self.node.name}'")
         shape = self.plain.shape(self.node.dims)
         places = Term(np.arange(int(np.prod(shape))).reshape(shape), self.node.dims)
         environment = Environment(self.nodes, self.data, {self.node.name: places})
@@ -288,7 +288,7 @@ class _Pair:
         assert isinstance(node.expression.tree, ast.Call)
         given = bound_arguments(node.expression.tree, str(node.distribution))
         if given.keys() - set(words) or words[0] not in given:
-            raise NotExact(f"'{node.name}' is not given by {' and '.join(words)}")
+            raise NotExact(f"'{node.name}' is not parametrised by {' and '.join(words)}")
         return [given.get(word) for word in words]
 
     def _rate(self, tree: ast.expr, dims: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -316,7 +316,7 @@ class _Pair:
         given = bound_arguments(tree, str(node.distribution))
         others = given.keys() - {pair.parameter}
         if pair.parameter not in given or others - pair.others:
-            raise NotExact(f"'{node.name}' is not given by {pair.parameter}")
+            raise NotExact(f"'{node.name}' is not parametrised by {pair.parameter}")
         known = {word: self.plain.on(given[word], node.dims)[0] for word in sorted(others)}
         value = self._counts(node, whole=DISTRIBUTIONS[str(node.distribution)].discrete)
         self._check_range(node, value, known)
@@ -332,7 +332,7 @@ class _Pair:
                 raise NotExact(f"the parameters of '{node.name}' are incomplete") from None
             constant = constant + xlogy(a, factor)
         if not np.all(np.isfinite(constant)):
-            raise NotExact(f"'{node.name}' has values at an end of those of {node.distribution}")
+            raise NotExact(f"'{node.name}' has values at the boundary of the support of {node.distribution}")
         after = now.add(np.broadcast_to(a, value.shape), b * factor, at)
         return after, now.gained(after) + float(np.sum(constant))
 
@@ -349,7 +349,7 @@ class _Pair:
         values = entry.domain.values
         ends = (known.get(end, np.nan) if isinstance(end, str) else end for end in (values.low, values.high))
         if np.any(values.outside(value, *ends)):
-            raise NotExact(f"'{node.name}' has values that {node.distribution} cannot have")
+            raise NotExact(f"'{node.name}' has values outside the support of {node.distribution}")
 
     def _see_categories(self, node: Node, now: DirichletMultinomial) -> tuple[DirichletMultinomial, float]:
         (p,) = self._given(node, "p")

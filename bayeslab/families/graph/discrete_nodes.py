@@ -178,8 +178,8 @@ class SummedOut:
         for name, part in self._parts.items():
             if np.any(rows[part[part >= 0]] > 1):
                 raise ModelError(
-                    f"observations of '{name}' share a discrete node that is summed out, so one of them has no log"
-                    f" likelihood of its own; compare such models by their predictions for other data",
+                    f"observations of '{name}' share a discrete node that is summed out, so a single observation has no"
+                    f" log likelihood; compare such models by their predictions for new data",
                     code="not-applicable",
                 )
 
@@ -216,7 +216,7 @@ def states_of(name: str, rv: Any, latents: Sequence[Latent], model: pymc.Model) 
     if limits is None:
         raise ModelError(
             f"'{name}' is discrete, has no data and no largest value ({word.removesuffix('RV')}), so it cannot be"
-            f" summed out; what can are Bernoulli, Categorical, DiscreteUniform, OrderedLogistic, OrderedProbit,"
+            f" summed out; nodes that can are Bernoulli, Categorical, DiscreteUniform, OrderedLogistic, OrderedProbit,"
             f" Binomial and BetaBinomial with a known n, and Truncated(..., upper=...) of any, with known bounds",
             code="discrete",
         )

@@ -594,7 +594,7 @@ def _check_magnitude(node: Node, tree: ast.expr, value: np.ndarray, dims: Sequen
         number = f"{value[large].flat[0]:g}"
         which = number if isinstance(tree, ast.Constant) else f"'{ast.unparse(tree)}' is {number}{_place(dims, large)},"
         raise ModelError(
-            f"{which} {'is ' if isinstance(tree, ast.Constant) else ''}too large to reckon with (at most"
+            f"{which} {'is ' if isinstance(tree, ast.Constant) else ''}too large to compute with (at most"
             f" {MOST_MAGNITUDE:g}): write a smaller number, or take other units",
             path=node.path,
             code="out-of-range",

@@ -278,7 +278,7 @@ class GaussianBuilder:
             return Term(unit, dims)
         mean, undefined = environment.on(self.means[node.name], node.dims)
         if undefined:
-            raise NotExact(f"the mean of '{node.name}' looks back past the first row")
+            raise NotExact(f"the mean of '{node.name}' has a lag beyond the first row")
         if carrier is not ONE:
             if np.any(mean != 0):
                 raise NotExact(f"'{node.name}' is multiplied by a scale parameter and its prior mean is not zero")
@@ -342,7 +342,7 @@ class GaussianBuilder:
         self, node: Node, root: np.ndarray, design: np.ndarray | None, apart: np.ndarray, complete: bool
     ) -> None:
         if not complete:
-            raise NotExact(f"'{node.name}' is multivariate and looks back past its first row")
+            raise NotExact(f"'{node.name}' is multivariate and has a lag beyond its first row")
         size = len(root)
         if design is None:
             design = np.zeros((len(apart), self.total))

@@ -92,7 +92,8 @@ def _start(scope: Scope, node: Node, tree: ast.expr | None, moves: LogTable, ord
     initial = log_table(scope, tree, node.dims, axes, str(node.distribution), "initial", joint=axes == 2)
     if node.dims[-1] in initial.batch:
         raise ModelError(
-            f"{node.distribution}: initial is of the first state and cannot run along '{node.dims[-1]}'",
+            f"{node.distribution}: initial is the distribution of the first state and cannot vary along"
+            f" '{node.dims[-1]}'",
             code="bad-dimensions",
         )
     return initial
@@ -114,7 +115,7 @@ def _stationary(scope: Scope, node: Node, moves: LogTable, order: int) -> LogTab
 
     if node.dims[-1] in moves.batch:
         raise ModelError(
-            f"initial=stationary: P changes along '{node.dims[-1]}', and what changes settles nowhere; give initial",
+            f"initial=stationary: P varies along '{node.dims[-1]}', so it has no stationary distribution; give initial",
             code="not-applicable",
         )
     n, batch = moves.sizes[0], scope.lengths(moves.batch)
@@ -258,7 +259,7 @@ def _alike(word: str, **tables: LogTable) -> None:
     for name, table in tables.items():
         if table.batch:
             raise ModelError(
-                f"{word}: {name} is the same everywhere, and cannot run along '{table.batch[0]}'",
+                f"{word}: {name} must be constant and cannot vary along '{table.batch[0]}'",
                 code="unsupported",
             )
 
@@ -311,8 +312,8 @@ def _segments(
     stays = np.flatnonzero(np.diagonal(moves.possible) & (moves.possible.sum(axis=1) > 1))
     if len(stays):
         raise ModelError(
-            f"SemiMarkovChain: how long a state lasts is said by durations, so that P is zero from a state to itself;"
-            f" it is not for state {stays[0]}",
+            f"SemiMarkovChain: P must be zero from a state to itself, because durations determine how long a state"
+            f" lasts; it is not for state {stays[0]}",
             code="not-probabilities",
         )
     logs = [pt.as_tensor_variable(table.value).ravel() for table in (start, moves, durations)]

@@ -150,7 +150,7 @@ class LinearReader:
             used = {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
             if word == "lag" and all(self.read(ast.Name(n, ast.Load())).kind == "data" for n in used):
                 return Form("data", tree)
-            raise NotExact(f"'{ast.unparse(tree)}' looks back at what has no data")
+            raise NotExact(f"'{ast.unparse(tree)}' has a lag of a node without data")
         skipped = DIM_ARGUMENTS.get(word, ())
         if word == "rename" and len(tree.args) == 2:
             skipped = (1,)

@@ -85,7 +85,7 @@ def correlations(reader: DistributionReader, node: Node, word: str, tree: ast.Ca
     for suffix in ("corr", "stds"):
         if f"{node.name}_{suffix}" in reader.nodes:
             raise ModelError(
-                f"'{node.name}_{suffix}' is made by '{node.name}' itself; rename the other node", code="name-clash"
+                f"'{node.name}_{suffix}' is a result of '{node.name}'; rename the other node", code="name-clash"
             )
     if reader.purpose == "simulate":
         factor = _correlation_factor(reader, node.name, eta, size)

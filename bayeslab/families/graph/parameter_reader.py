@@ -87,8 +87,8 @@ class ParameterReader(Scope):
             )
         if len(rest) > core and all(dim is None for dim in rest):
             raise ModelError(
-                f"the parameter '{name}' is lists in a list, which do not say along which dimensions they run: give"
-                f" them a node, such as {name}[row, column]: [[1, 2], [3, 4]], and use its name",
+                f"the parameter '{name}' is a nested list without named dimensions: give it a node, such as"
+                f" {name}[row, column]: [[1, 2], [3, 4]], and use its name",
                 code="bad-dimensions",
             )
         if len(rest) > core:

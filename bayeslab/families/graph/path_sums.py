@@ -288,8 +288,8 @@ def _refuse_idle(paths: Sequence[Latent], met: Sequence[Sequence[Latent]]) -> No
     for latent in paths:
         if not any(latent in several for several in met):
             raise ModelError(
-                f"no node with data depends on '{latent.name}', so that the data say nothing about its states: use it"
-                f" in one, as in rate[{latent.name}], or leave it out",
+                f"no node with data depends on '{latent.name}', so the data carry no information about its states: use"
+                f" it in one, as in rate[{latent.name}], or leave it out",
                 path=latent.path.where if latent.path is not None else (),
                 code="nothing-observed",
             )

@@ -84,14 +84,15 @@ class GraphPosterior(Posterior):
             return (*observed, *potentials)
         if named:
             raise DataError(
-                f"every cell of {listed(named)} is missing: the data say nothing about the model",
+                f"every cell of {listed(named)} is missing: the data carry no information about the model",
                 code="nothing-observed",
             )
         last = nodes[self.model.outcomes(set())[-1]] if self.model.outcomes(set()) else None
         near = hint(last.name, columns) if last else ""
         raise ModelError(
-            f"no node is observed, so the data say nothing about the model: an observed node is random and has the name"
-            f" of a column{f', and {last.name!r} is none' if last else ''}{near} (to draw from the prior use simulate)",
+            "no node is observed, so the data carry no information about the model: an observed node is random and has"
+            f" the name of a column{f', and {last.name!r} is none' if last else ''}{near} (to draw from the prior use"
+            " simulate)",
             path=(*last.path, "[key]") if last else ("model", "nodes"),
             code="nothing-observed",
         )

@@ -223,8 +223,8 @@ def _in_order(scope: Scope, rest: Sequence[str | None], name: str, written: bool
     if len({scope.twins.get(str(dim), str(dim)) for dim in rest}) > 1:
         twin = ", ".join(f"{dim}: {first}" for dim in others)
         raise ModelError(
-            f"the dimensions of '{name}', {listed(map(str, rest))}, are the states a path leaves and enters: declare"
-            f" the second a twin of the first in dims ({twin})",
+            f"the dimensions of '{name}', {listed(map(str, rest))}, are the previous and the next state: declare the"
+            f" second a twin of the first in dims ({twin})",
             code="bad-dimensions",
         )
     declared = list(scope.twins)
@@ -290,7 +290,7 @@ def _check_sums(scope: Scope, table: LogTable, word: str, name: str, joint: bool
     if values is None:
         return
     if np.isnan(values).any() or (values > 1 + _SUM).any():
-        raise ModelError(f"{what} hold a number that is no probability", code="not-probabilities")
+        raise ModelError(f"{what} hold a number that is not a probability", code="not-probabilities")
     total = values.sum(axis=tuple(range(-len(table.sizes), 0)) if joint else -1)
     wrong = np.abs(total - 1.0) > _SUM
     if wrong.any():

@@ -170,8 +170,8 @@ def _check_complete(kernel: Kernel, tree: ast.expr, single: Collection[str]) -> 
     for leaf in kernel.root.leaves():
         if leaf.word == "White":
             raise ModelError(
-                "White(...) in a function is noise of its own for each row: give it a node, noise[row]: Normal(0, s),"
-                " or leave it to the distribution of what is observed",
+                "White(...) in a function is independent noise in each row: give it a node, noise[row]: Normal(0, s),"
+                " or leave it to the distribution of the observations",
                 offset=tree.col_offset,
                 code="unsupported",
             )
@@ -179,14 +179,15 @@ def _check_complete(kernel: Kernel, tree: ast.expr, single: Collection[str]) -> 
             lacking = [argument.name for argument in arguments if argument.name and argument.name not in single]
             if lacking and lacking[0].startswith(leaf.word):
                 raise ModelError(
-                    f"'{leaf.text}' does not say its {role}: give a number, or the name of a node without dimensions"
+                    f"'{leaf.text}' has no {role}: give a number, or the name of a node without dimensions"
                     f" that has a prior, as in {leaf.text[:-1]}, {role}=s)",
                     offset=tree.col_offset,
                     code="incomplete",
                 )
             if lacking:
                 raise ModelError(
-                    f"'{lacking[0]}', the {role} in '{leaf.text}', is no single number: name a node without dimensions",
+                    f"'{lacking[0]}', the {role} in '{leaf.text}', is not a single number: name a node without"
+                    " dimensions",
                     offset=_at(tree, lacking[0]),
                     code="unknown-name",
                 )
@@ -253,7 +254,7 @@ def _functions(given: Mapping[str, ast.expr]) -> int | None:
     if isinstance(tree, ast.Constant) and isinstance(tree.value, int) and tree.value is not True and tree.value >= 1:
         return tree.value
     raise ModelError(
-        f"functions is a whole number, so many sines for each column, not '{ast.unparse(tree)}'",
+        f"functions is the number of basis functions for each column, a whole number, not '{ast.unparse(tree)}'",
         offset=tree.col_offset,
         code="out-of-range",
     )
@@ -297,15 +298,15 @@ def inputs_of(process: Process, node: Node, nodes: Mapping[str, Node], data: Dat
         for name, values in zip(process.kernel.columns, x.T, strict=True):
             if name not in categorical and np.ptp(values) == 0.0:
                 raise DataError(
-                    f"column '{name}' is {values[0]:g} in every row: nothing can be learnt of a function of it",
+                    f"column '{name}' is {values[0]:g} in every row: a function of it cannot be estimated",
                     path=node.path,
                     code="constant",
                 )
         inputs = Inputs(x)
         if not process.approximate and len(inputs.distinct[0]) > _MOST_INPUTS:
             raise ModelError(
-                f"'{node.name}' has {len(inputs.distinct[0]):,} distinct inputs, and all their covariances at every"
-                f" step are too many (up to {_MOST_INPUTS:,}): take approximation=hsgp",
+                f"'{node.name}' has {len(inputs.distinct[0]):,} distinct inputs, too many for a full covariance matrix"
+                f" (at most {_MOST_INPUTS:,}): use approximation=hsgp",
                 path=node.path,
                 code="too-costly",
             )
@@ -354,7 +355,7 @@ def _numbers(name: str, term: Term, process: Process, node: Node, data: Data) ->
     if name in process.kernel.categorical:
         if term.codes is None:
             raise ModelError(
-                f"Coregion({name}) is of a column of names; list '{name}' under `text`",
+                f"Coregion({name}) needs a column of names; list '{name}' under `text`",
                 path=node.path,
                 code="wrong-type",
             )

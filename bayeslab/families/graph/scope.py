@@ -37,7 +37,7 @@ def lengths_of(dims: Iterable[str], labels: Mapping[str, Sized]) -> tuple[int, .
     for dim in dims:
         if dim not in labels:
             raise ModelError(
-                f"the dimension '{dim}' has no length: no column or table brings it; declare it in dims"
+                f"the dimension '{dim}' has no length: no column or table defines it; declare it in dims"
                 f" (a list of labels or a length); known: {listed(labels)}",
                 code="unknown-dimension",
             )
@@ -135,7 +135,7 @@ class Scope:
             return self.terms[name]
         if name in self.nodes and name not in self.data_nodes:
             raise ModelError(
-                f"'{name}' and a node it depends on look back at each other, and '{name}' has no data here",
+                f"'{name}' and another node depend on each other's past, and '{name}' has no data here",
                 code="no-data",
             )
         return self.data_of(name) if name in self.nodes else self.data.term(name)

@@ -142,7 +142,7 @@ def _check_matrices(node: Node, given: Mapping[str, ast.expr], nodes: Mapping[st
         shape = np.shape(term.value)
         if node.dims[-1] in term.dims:
             raise ModelError(
-                f"LinearGaussian: {name} is the same at every time, and runs along '{node.dims[-1]}'",
+                f"LinearGaussian: {name} must be the same at all times, and varies along '{node.dims[-1]}'",
                 path=node.path,
                 offset=tree.col_offset,
                 code="bad-dimensions",
@@ -319,8 +319,8 @@ def _check_after(fitted: Data, data: Data, dim: str, places: np.ndarray) -> None
         row = new[places < 0][bad[0]]
         before = old[-1] if bad[0] == 0 else new[places < 0][bad[0] - 1]
         raise DataError(
-            f"the row '{row}' of '{dim}' is none of the fit's and does not come after '{before}': new rows go on where"
-            f" the series ends, one step each, in the order of time",
+            f"the row '{row}' of '{dim}' is not in the fit and does not follow '{before}': new rows must continue the"
+            f" series, one step each, in the order of time",
             code="not-in-order",
         )
 

@@ -88,8 +88,8 @@ class Walk(DistributionReader):
     def _potential(self, node: Node) -> None:
         if self.purpose == "simulate":
             raise ModelError(
-                "a Potential is a density without a way to draw from it, so that the prior cannot be simulated; write"
-                " it as distributions, or leave it out of the model that is simulated",
+                "a Potential has no random draws, so the prior cannot be simulated; write it as distributions, or leave"
+                " it out for the simulation",
                 path=node.path,
                 code="unsupported",
             )
@@ -182,7 +182,7 @@ class Walk(DistributionReader):
             )
         if rows and observed is None and node.name not in self.columns:
             raise ModelError(
-                f"the first {rows} rows of '{node.name}' have no distribution, because lag() looks back past them:"
+                f"the first {rows} rows of '{node.name}' have no distribution, because lag() reaches back before them:"
                 f" give lag(..., start=...)",
                 code="bad-start",
             )
@@ -200,7 +200,7 @@ class Walk(DistributionReader):
             history = self.data_of(node.name, missing=True)
             if history.value is None:
                 raise DataError(
-                    f"'{node.name}' looks back at itself and holds levels: give whole numbers from 0, and the dimension"
+                    f"'{node.name}' depends on its past and holds levels: give whole numbers from 0, and the dimension"
                     " of its probabilities a length or names",
                     path=node.path,
                     code="not-numbers",
@@ -208,7 +208,7 @@ class Walk(DistributionReader):
             gone = np.isnan(np.asarray(history.value, dtype=float))
             if np.any(gone):
                 raise DataError(
-                    f"'{node.name}' looks back at itself and has {int(gone.sum())} missing cells; a series with gaps"
+                    f"'{node.name}' depends on its past and has {int(gone.sum())} missing cells; a series with gaps"
                     f" needs a latent node: h[...]: ... previous(h, 1, start=...), and '{node.name}' around h",
                     code="missing",
                 )

@@ -552,7 +552,7 @@ def _check_emits(spec: HMM) -> None:
         if column not in spec.columns:
             raise Flaw(f"emits: '{column}' is not among the columns{hint(column, spec.columns)}", code="unknown-column")
         if given.count(column) > 1:
-            raise Flaw(f"emits: '{column}' is there twice; each column is of one chain", code="duplicate")
+            raise Flaw(f"emits: '{column}' occurs twice; each column is of one chain", code="duplicate")
     lost = [column for column in spec.columns if column not in given]
     if lost:
         raise Flaw(f"emits: no chain emits '{lost[0]}'; every column is of one chain", code="incomplete")

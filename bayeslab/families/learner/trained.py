@@ -232,7 +232,7 @@ def _other_kind(data: Data, name: str, n_levels: int) -> DataError:
         )
     words = data.dataset.columns[name].values.ravel() if name in data.dataset.columns else np.array([])
     odd = next((i for i, word in enumerate(words.tolist()) if not _number(word)), None)
-    where = "" if odd is None else f", row {odd + 1}: '{words[odd]}' is no number"
+    where = "" if odd is None else f", row {odd + 1}: '{words[odd]}' is not a number"
     return DataError(
         f"column '{name}'{where}; the fit had numbers there: mend the cell, or leave it empty", code="other-kind"
     )

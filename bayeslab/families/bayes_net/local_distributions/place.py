@@ -103,7 +103,7 @@ class Place:
         """Collect the rows of a value below the parents' states in ``before``."""
         if len(before) == len(self.parents):
             if before in entries:
-                raise self.error(f"the row '{', '.join(before)}' is there twice", *path, code="duplicate")
+                raise self.error(f"the row '{', '.join(before)}' occurs twice", *path, code="duplicate")
             entries[before] = (given, path)
             return
         parent = self.parents[len(before)]
