@@ -132,7 +132,7 @@ def _task(source: Any, asked: str | None) -> str:
         with source.located():
             return "classification" if spec.target in source.bound(None).labels else "regression"
     raise ModelError(
-        f"{spec.learner} does classification and regression, and no data say which is meant: write 'task:"
+        f"{spec.learner} does classification and regression, and there are no data to choose by: write 'task:"
         " classification' or 'task: regression' in the model, or give task=",
         path=("model", "task"),
         code="incomplete",

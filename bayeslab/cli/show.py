@@ -45,7 +45,7 @@ def command(
     from bayeslab import fitting
 
     if not topics and (held_out is not None or html is not None):
-        raise typer.BadParameter("--held-out and --html go with --topics")
+        raise typer.BadParameter("--held-out and --html need --topics")
     check_output(html, run, held_out, force=force)
     result = fitting.open_run(run)
     if topics:

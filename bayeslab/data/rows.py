@@ -14,7 +14,7 @@ __all__ = ["read_columns"]
 
 
 def _text(name: str) -> str:
-    return f"column '{name}' holds text, and numbers are meant; if it has categories, call it categorical"
+    return f"column '{name}' holds text, and numbers are needed; if it has categories, call it categorical"
 
 
 def read_columns(

@@ -34,7 +34,7 @@ def check_method(method: str, best: int = 1) -> None:
     if best < 1:
         raise OptionError(f"best is {best}; at least 1 path", code="out-of-range")
     if best > 1 and method != "viterbi":
-        raise OptionError("best counts paths: it goes with method viterbi", code="conflict")
+        raise OptionError("best is a number of paths and needs method viterbi", code="conflict")
 
 
 def condition(method: str) -> str:

@@ -48,7 +48,7 @@ def allowed(name: str, known: Mapping[str, Any]) -> tuple[str, ...]:
     entry = DISTRIBUTIONS[name]
     if entry.support or not entry.proper or maths(name) is None or not density_parameters(name):
         raise ModelError(
-            f"{name} is no distribution of a column: one of single numbers is meant, such as Gamma, Beta, Weibull or"
+            f"{name} is not a distribution of a column: one of single numbers is meant, such as Gamma, Beta, Weibull or"
             " NegativeBinomial",
             code="not-a-distribution",
         )

@@ -61,7 +61,7 @@ class _Written:
         order = list(self.net.states)
         for v in order:
             if not v.isidentifier():
-                raise unsupported(f"'{v}' is no name of a node: rename the variable", "variables", v)
+                raise unsupported(f"'{v}' is not a valid name of a node: rename the variable", "variables", v)
             # The column's levels are in the order of the states.
             self.dims |= {v: list(self.net.states[v]), f"{v}_state": v} if self.data.has(v) else {}
             self.dims.setdefault(f"{v}_state", list(self.net.states[v]))

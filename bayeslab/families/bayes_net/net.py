@@ -195,8 +195,8 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
         locals_[v] = one = local(v, declared, states, names, prior.concentration, constants)
         if declared.prior is not None and not one.unknown and one.rows is None:
             raise ModelError(
-                f"the prior of '{v}' says nothing: nothing of '{v}' is learned; leave it out, or leave out what is"
-                f" given",
+                f"the prior of '{v}' has no effect, because all of '{v}' is given; leave out the prior, or the given"
+                f" values",
                 path=("model", "variables", v, "prior"),
                 code="conflict",
             )

@@ -174,13 +174,13 @@ class Variable(Frozen):
         if self.states and self.linear_gaussian is not None:
             raise Flaw("a normal variable has no states", code="conflict")
         if self.prior is not None and self.linear_gaussian is not None:
-            raise Flaw("prior is of tables, and a normal variable has none; leave it out", code="conflict")
+            raise Flaw("prior is for tables, which a normal variable does not have; leave it out", code="conflict")
         if not self.states and self.linear_gaussian is None:
             raise Flaw("give it states, or linear_gaussian if it is continuous", code="incomplete")
         if len(set(self.states)) < len(self.states):
-            raise Flaw(f"each state once; given: {', '.join(self.states)}", code="duplicate")
+            raise Flaw(f"states must be distinct; given: {', '.join(self.states)}", code="duplicate")
         if len(set(self.parents)) < len(self.parents):
-            raise Flaw(f"each parent once; given: {', '.join(self.parents)}", code="duplicate")
+            raise Flaw(f"parents must be distinct; given: {', '.join(self.parents)}", code="duplicate")
         return self
 
 
@@ -283,7 +283,7 @@ class BayesNet(Family):
         if twice:
             raise Flaw(f"'{twice[0]}' is the name of two nodes", code="duplicate")
         if bool(self.decisions) != bool(self.utilities):
-            raise Flaw("an influence diagram has decisions and utilities, both", code="incomplete")
+            raise Flaw("an influence diagram needs both decisions and utilities", code="incomplete")
         for key, words in (("hidden", self.hidden), ("learn", self.learn if isinstance(self.learn, list) else [])):
             for i, word in enumerate(words):
                 if word not in known:
@@ -310,7 +310,7 @@ class BayesNet(Family):
                     )
             if self.structure and variable.parents:
                 raise Flaw(
-                    f"structure: {self.structure} says who the parents are; leave `parents` out",
+                    f"structure: {self.structure} determines the parents; leave `parents` out",
                     *place,
                     code="conflict",
                 )

@@ -238,7 +238,7 @@ def _hidden(structure: Structure, columns: Mapping[str, Column]) -> tuple[str, .
     for name in structure.hidden:
         if name in columns:
             raise ModelError(
-                f"'{name}' is a column of the data, and no hidden variable",
+                f"'{name}' is a column of the data, not a hidden variable",
                 path=(*PATH, "hidden", name),
                 code="name-clash",
             )

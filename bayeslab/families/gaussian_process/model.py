@@ -260,7 +260,7 @@ def _known_errors(data: Data, name: str) -> np.ndarray:
     if np.any(wrong := ~((errors >= 0) & (errors < np.inf))):
         row = int(np.flatnonzero(wrong)[0])
         raise DataError(
-            f"column '{name}', row {row + 1}: {errors[row]:g} is no standard deviation; known errors are 0 or more:"
+            f"column '{name}', row {row + 1}: {errors[row]:g} is not a standard deviation; known errors are 0 or more:"
             f" correct the cell, or leave the row out",
             path=("model", "errors"),
             code="impossible-value",
@@ -431,7 +431,7 @@ def _written(
         path = ("model", "priors", name)
         if name not in defaults and name not in used:
             raise ModelError(
-                f"'{name}' is no parameter of this model{hint(name, defaults)}", path=path, code="unknown-parameter"
+                f"'{name}' is not a parameter of this model{hint(name, defaults)}", path=path, code="unknown-parameter"
             )
         if name not in defaults:
             nodes[name] = str(given)

@@ -92,16 +92,16 @@ class GaussianProcess(Family):
         if (self.likelihood == "binomial") != (self.trials is not None):
             raise Flaw("likelihood: binomial and `trials` go together", code="incomplete")
         if self.errors is not None and self.likelihood != "gaussian":
-            raise Flaw("known `errors` go with likelihood: gaussian", code="conflict")
+            raise Flaw("known `errors` need likelihood: gaussian", code="conflict")
         if self.link is not None and self.link not in _LINKED.get(self.likelihood, ("identity",)):
             shown = " or ".join(_LINKED.get(self.likelihood, ("identity",)))
             raise Flaw(f"{self.likelihood} has the link {shown}, not {self.link}", code="unknown-word")
         if self.inducing is not None and self.approximation not in ("sparse", "fitc"):
-            raise Flaw("`inducing` goes with approximation: sparse or fitc", code="conflict")
+            raise Flaw("`inducing` needs approximation: sparse or fitc", code="conflict")
         if self.functions is not None and self.approximation != "hsgp":
-            raise Flaw("`functions` goes with approximation: hsgp", code="conflict")
+            raise Flaw("`functions` needs approximation: hsgp", code="conflict")
         if self.domain is not None and self.approximation != "hsgp":
-            raise Flaw("`domain` goes with approximation: hsgp", code="conflict")
+            raise Flaw("`domain` needs approximation: hsgp", code="conflict")
         for name, (low, high) in (self.domain or {}).items():
             if not low < high:
                 raise Flaw(f"domain of {name}: [low, high], not [{low:g}, {high:g}]", code="out-of-range")

@@ -118,7 +118,7 @@ def process_of(node: Node, nodes: Mapping[str, Node], data: Data | None) -> Proc
     functions, domain = _functions(given), _domain(given, kernel)
     for name in ("functions", "domain"):
         if name in given and not approximate:
-            raise ModelError(f"'{name}' goes with approximation=hsgp", offset=given[name].col_offset, code="conflict")
+            raise ModelError(f"'{name}' needs approximation=hsgp", offset=given[name].col_offset, code="conflict")
     return Process(kernel, approximate, functions, domain)
 
 

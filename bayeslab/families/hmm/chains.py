@@ -45,7 +45,8 @@ def chain_of(spec: HMM) -> StateChain:
     mask = _mask(spec, k)
     if spec.durations is not None and spec.initial == "stationary":
         raise ModelError(
-            "where segments settle is not where times do: durations go with initial: free, uniform or probabilities",
+            "the stationary distribution of segments is not that of times: durations need initial: free, uniform or"
+            " probabilities",
             path=("model", "initial"),
             code="conflict",
         )
@@ -185,7 +186,7 @@ def _probabilities(value: Any, shape: tuple[int, ...], path: tuple[str, ...]) ->
         raise ModelError("probabilities are numbers, in rows of equal length", path=path, code="wrong-type") from None
     if out.shape != shape:
         raise ModelError(
-            f"{' × '.join(map(str, shape))} numbers are meant, not {out.shape}", path=path, code="wrong-shape"
+            f"{' × '.join(map(str, shape))} numbers are needed, not {out.shape}", path=path, code="wrong-shape"
         )
     if np.any(out < 0) or np.any(np.abs(out.sum(axis=-1) - 1) > 1e-8):
         rows = out.reshape(-1, shape[-1])
@@ -214,7 +215,7 @@ def semi_markov(
     options = durations if isinstance(durations, Durations) else Durations(longest=durations)
     path = ("model", "durations")
     if base.order != 1:
-        raise ModelError("durations go with a chain of order 1", path=path, code="unsupported")
+        raise ModelError("durations need a chain of order 1", path=path, code="unsupported")
     if np.ptp(base.prior) > 0:
         raise ModelError("durations say how long states last; leave `stickiness` out", path=path, code="conflict")
     stays = np.eye(base.n_states, dtype=bool)
@@ -225,7 +226,7 @@ def semi_markov(
         state = int(np.flatnonzero((base.mask & ~mask).any(axis=1))[0])
         raise ModelError(
             f"with durations a segment is followed by one of another state: transition[{state + 1}][{state + 1}] is"
-            f" {base.transition[state, state]:g}, and 0 is meant",
+            f" {base.transition[state, state]:g}, but must be 0",
             path=("model", "transition"),
             code="contradiction",
         )
@@ -273,7 +274,7 @@ def branching(base: Any, parents: np.ndarray) -> TreeChain:
     """
     if not isinstance(base, Chain) or base.order != 1:
         raise ModelError(
-            "trees go with plain transitions of order 1 from parent to child",
+            "trees need plain transitions of order 1 from parent to child",
             path=("model", "parent"),
             code="unsupported",
         )
@@ -327,7 +328,7 @@ def _row_probabilities(value: Any, shape: tuple[int, ...], name: str) -> np.ndar
         ) from None
     if out.shape != shape:
         raise ModelError(
-            f"{' × '.join(map(str, shape))} numbers are meant, not {out.shape}", path=path, code="wrong-shape"
+            f"{' × '.join(map(str, shape))} numbers are needed, not {out.shape}", path=path, code="wrong-shape"
         )
     if np.any(out < 0) or np.any(np.abs(out.sum(axis=-1) - 1) > 1e-8):
         raise ModelError("probabilities are at least 0 and sum to 1 in every row", path=path, code="not-probabilities")

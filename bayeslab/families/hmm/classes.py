@@ -32,7 +32,7 @@ def states_of(spec: HMM, classes: Sequence[Any]) -> tuple[np.ndarray, np.ndarray
     if isinstance(spec.states, Mapping):
         for name in spec.states:
             if str(name) not in names:
-                raise ModelError(f"'{name}' is no class{hint(str(name), names)}", path=path, code="unknown-level")
+                raise ModelError(f"'{name}' is not a class{hint(str(name), names)}", path=path, code="unknown-level")
         for name in names:
             if name not in spec.states:
                 raise ModelError(f"states does not say how many the class '{name}' has", path=path, code="incomplete")
@@ -73,7 +73,7 @@ def class_chain(spec: HMM, data: Data, sequences: Sequences, chain_of: Any) -> C
     sizes = np.bincount(of_state)
     chains = [chain_of(spec.model_copy(update={"classes": None, "states": int(n)})) for n in sizes]
     if not all(isinstance(chain, Chain) for chain in chains):
-        raise ModelError("classes go with plain chains of order 1", path=("model", "classes"), code="unsupported")
+        raise ModelError("classes need plain chains of order 1", path=("model", "classes"), code="unsupported")
     inside = of_state[:, None] == of_state
 
     def union(blocks: list[np.ndarray]) -> np.ndarray:

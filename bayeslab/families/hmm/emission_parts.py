@@ -213,7 +213,7 @@ def _shaped(value: np.ndarray, name: str, word: str, d: int, n_levels: int, n_st
     if word == "categorical":
         if value.shape != (n_states, n_levels):
             raise ModelError(
-                f"one row a state of {n_levels} probabilities is meant, not {value.shape}",
+                f"each state needs a row of {n_levels} probabilities, not {value.shape}",
                 path=path,
                 code="wrong-shape",
             )
@@ -233,7 +233,7 @@ def _by_column(value: np.ndarray, name: str, d: int, n_states: int) -> np.ndarra
     shape = (n_states, d) if d > 1 else (n_states,)
     if value.shape != shape:
         raise ModelError(
-            f"{' × '.join(map(str, shape))} numbers are meant, not {value.shape}",
+            f"{' × '.join(map(str, shape))} numbers are needed, not {value.shape}",
             path=("model", "parameters", name),
             code="wrong-shape",
         )
@@ -270,7 +270,7 @@ def _mixed(
         if value.shape != part.shape(parameter):
             shape = " × ".join(map(str, part.shape(parameter)))
             raise ModelError(
-                f"{shape} numbers are meant, not {value.shape}",
+                f"{shape} numbers are needed, not {value.shape}",
                 path=("model", "parameters", parameter),
                 code="wrong-shape",
             )

@@ -178,13 +178,13 @@ def numbers_of_shape(
     try:
         numbers = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise ModelError(f"numbers are meant: {why}", path=path, code="wrong-type") from None
+        raise ModelError(f"these must be numbers: {why}", path=path, code="wrong-type") from None
     numbers = np.full(shape, float(numbers)) if scalar and numbers.ndim == 0 else numbers
     if numbers.shape != shape:
         wanted = " × ".join(map(str, shape)) or "1"
-        raise ModelError(f"{wanted} numbers are meant, not {numbers.shape}", path=path, code="wrong-shape")
+        raise ModelError(f"{wanted} numbers are needed, not {numbers.shape}", path=path, code="wrong-shape")
     if not np.all(np.isfinite(numbers)) or (positive and np.any(numbers <= 0)):
-        raise ModelError(f"{'positive' if positive else 'finite'} numbers are meant", path=path, code="out-of-range")
+        raise ModelError(f"{'positive' if positive else 'finite'} numbers are needed", path=path, code="out-of-range")
     return numbers
 
 
@@ -209,7 +209,7 @@ def _numbers(value: Any, parameter: str, word: str, n_states: int, path: tuple[s
         return array
     if not np.all(np.isfinite(array)) or (parameter in _POSITIVE and np.any(array <= 0)):
         raise ModelError(
-            f"{'positive' if parameter in _POSITIVE else 'finite'} numbers are meant", path=path, code="out-of-range"
+            f"{'positive' if parameter in _POSITIVE else 'finite'} numbers are needed", path=path, code="out-of-range"
         )
     if parameter in ("p", "probability", "weight", "prior") and (np.any(array < 0) or np.any(array > 1)):
         raise ModelError("probabilities lie between 0 and 1", path=path, code="out-of-range")
@@ -251,7 +251,7 @@ def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tup
     right = _ON_POSITIVE if parameter in _POSITIVE else _ON_UNIT if parameter == "probability" else None
     if right is not None and call not in right:
         raise ModelError(
-            f"{call} is no prior for '{parameter}', which is {'positive' if parameter in _POSITIVE else 'between 0'}"
+            f"{call} is not a prior for '{parameter}', which is {'positive' if parameter in _POSITIVE else 'between 0'}"
             f"{'' if parameter in _POSITIVE else ' and 1'}; one of {', '.join(sorted(right))}",
             path=path,
             code="bad-prior",
@@ -282,7 +282,7 @@ def _check_inside(
     """Check that a prior has its support inside the parameter's range, in every state."""
     if prior.word not in SCALAR_PRIORS:
         raise ModelError(
-            f"{prior.word} is no prior for '{parameter}'; one of {', '.join(SCALAR_PRIORS)}",
+            f"{prior.word} is not a prior for '{parameter}'; one of {', '.join(SCALAR_PRIORS)}",
             path=path,
             code="bad-prior",
         )
@@ -295,7 +295,7 @@ def _check_inside(
         if least < low or greatest > high:
             what = DISTRIBUTIONS[distribution].domain.parameters[parameter].words(low, high)
             raise ModelError(
-                f"{call} is no prior for '{parameter}' of {distribution}, which is {what}: it allows numbers from"
+                f"{call} is not a prior for '{parameter}' of {distribution}, which is {what}: it allows numbers from"
                 f" {least:g} to {greatest:g}",
                 path=path,
                 code="bad-prior",

@@ -428,7 +428,7 @@ def _refuse_silent(hidden: Hidden) -> None:
     silent = np.flatnonzero(np.bincount(sequences.sequence, observed, minlength=sequences.n_sequences) == 0)
     if len(silent):
         which = f"sequence '{sequences.names[silent[0]]}'" if sequences.n_sequences > 1 else "the sequence"
-        raise DataError(f"{which} has no observed cell and says nothing; leave it out", code="no-values")
+        raise DataError(f"{which} has no observed cell; leave it out", code="no-values")
 
 
 def _ruled(

@@ -255,19 +255,20 @@ class HMM(Family):
     @model_validator(mode="after")
     def _columns(self) -> HMM:
         if len(set(self.columns)) < len(self.columns):
-            raise Flaw("each column once", code="duplicate")
+            raise Flaw("a column is given twice", code="duplicate")
         if self.dimension is not None and self.states != "continuous":
-            raise Flaw("dimension goes with states: continuous", code="conflict")
+            raise Flaw("dimension needs states: continuous", code="conflict")
         if self.states == "continuous":
             allowed = {"family", "columns", "states", "dimension", "sequence", "time"}
             odd = sorted(self.model_fields_set - allowed)
             if odd:
-                raise Flaw(f"{odd[0]} goes with discrete states; continuous ones are normal", code="conflict")
+                raise Flaw(f"{odd[0]} needs discrete states; continuous ones are normal", code="conflict")
         if self.states == "infinite":
             odd = sorted(key for key in self.model_fields_set - INFINITE if getattr(self, key) != _default(key))
             if odd or self.emission == "observed":
                 raise Flaw(
-                    f"{odd[0] if odd else 'emission: observed'} does not go with states: infinite", code="unsupported"
+                    f"{odd[0] if odd else 'emission: observed'} cannot be combined with states: infinite",
+                    code="unsupported",
                 )
             words = self.emission.values() if isinstance(self.emission, dict) else (self.emission,)
             if any(is_distribution(word) for word in words):
@@ -277,7 +278,7 @@ class HMM(Family):
                     code="unsupported",
                 )
         elif "most" in self.model_fields_set:
-            raise Flaw("most goes with states: infinite", code="conflict")
+            raise Flaw("most needs states: infinite", code="conflict")
         if self.emission == "observed" and (len(self.columns) > 1 or emission_parameters(self)):
             raise Flaw(
                 "emission: observed takes one column, which holds the states, and no parameters of it",
@@ -300,7 +301,7 @@ class HMM(Family):
         if self.emission != "scores":
             return self
         if not isinstance(self.states, int | list) or self.classes or self.inputs or self.window:
-            raise Flaw("emission: scores goes with one chain of states, without inputs or classes", code="unsupported")
+            raise Flaw("emission: scores needs one chain of states, without inputs or classes", code="unsupported")
         n = self.states if isinstance(self.states, int) else len(self.states)
         if len(self.columns) != n:
             raise Flaw(
@@ -322,7 +323,7 @@ class HMM(Family):
                 "emission: gaussian_mixture needs `mixtures`, the number of parts a state has", code="incomplete"
             )
         if self.chains is not None or self.inputs or self.window:
-            raise Flaw("gaussian_mixture goes with one chain of states, without inputs", code="unsupported")
+            raise Flaw("gaussian_mixture needs one chain of states, without inputs", code="unsupported")
         if self.covariance != "diagonal":
             raise Flaw(
                 "the parts of a gaussian_mixture have independent columns: covariance: diagonal", code="unsupported"
@@ -341,7 +342,8 @@ class HMM(Family):
         for key in ("inputs", "window", "chains", "classes", "transitions_on", "order", "durations", "parent"):
             if key in self.model_fields_set:
                 raise Flaw(
-                    f"{key} does not go with emission: urn, whose states are urns of a plain chain", code="conflict"
+                    f"{key} cannot be combined with emission: urn, whose states are urns of a plain chain",
+                    code="conflict",
                 )
         return self
 
@@ -361,7 +363,7 @@ class HMM(Family):
         words = set(self.emission.values()) if isinstance(self.emission, dict) else {self.emission}
         regressed = bool(self.inputs or self.window)
         idle = {
-            "reach": (self.topology not in ("left_right", "banded"), "goes with topology: left_right or banded"),
+            "reach": (self.topology not in ("left_right", "banded"), "needs topology: left_right or banded"),
             "trials": ("binomial" not in words, "is the number of trials of binomial columns, and there is none"),
             "dof": ("student_t" not in words, "is of student_t columns, and there is none"),
             "covariance": ("gaussian" not in words or regressed, "is of gaussian columns without inputs or a window"),
@@ -369,8 +371,8 @@ class HMM(Family):
                 self.transition is not None or bool(self.transitions_on),
                 "is of the Dirichlet prior of transitions, which are given here or depend on inputs",
             ),
-            "inputs": (self.emission == "observed", "goes with hidden states, and emission: observed shows them"),
-            "window": (self.emission == "observed", "goes with hidden states, and emission: observed shows them"),
+            "inputs": (self.emission == "observed", "needs hidden states, and emission: observed shows them"),
+            "window": (self.emission == "observed", "needs hidden states, and emission: observed shows them"),
         }
         for key, (silent, why) in idle.items():
             if silent and getattr(self, key) != _default(key):
@@ -380,7 +382,7 @@ class HMM(Family):
             ordered = any(isinstance(text, str) and text.strip().startswith(_ORDERS) for text in texts)
             if ordered and (self.chains or self.classes or self.states == "infinite"):
                 raise Flaw(
-                    f"{name}: an order goes with one chain of a number of states, without classes", code="unsupported"
+                    f"{name}: an order needs one chain of a number of states, without classes", code="unsupported"
                 )
         return self
 
@@ -416,7 +418,7 @@ class HMM(Family):
     def _choosing(self) -> HMM:
         if not self.ranged:
             if "choose" in self.model_fields_set and isinstance(self.states, int | list | dict):
-                raise Flaw("choose goes with a range of states, such as {from: 1, to: 6}", code="conflict")
+                raise Flaw("choose needs a range of states, such as {from: 1, to: 6}", code="conflict")
             return self
         if self.emission == "observed":
             raise Flaw("the states of a column of states are known; list their names", code="incomplete")
@@ -424,7 +426,7 @@ class HMM(Family):
         listed = [key for key, value in each.items() if isinstance(value, list)]
         listed += [key for key, value in self.parameters.items() if isinstance(value, list)]
         if listed:
-            raise Flaw(f"{listed[0]} is given state by state, which goes with one number of states", code="conflict")
+            raise Flaw(f"{listed[0]} is given state by state, which needs one number of states", code="conflict")
         return self
 
     @model_validator(mode="after")
@@ -432,11 +434,9 @@ class HMM(Family):
         if self.classes is None:
             for key in ("class_probability", "training"):
                 if key in self.model_fields_set:
-                    raise Flaw(f"{key} goes with `classes`, the column of what kind each sequence is", code="conflict")
+                    raise Flaw(f"{key} needs `classes`, the column of what kind each sequence is", code="conflict")
             if isinstance(self.states, dict) and not self.ranged:
-                raise Flaw(
-                    "a number of states for each class goes with `classes`, the column of classes", code="conflict"
-                )
+                raise Flaw("a number of states for each class needs `classes`, the column of classes", code="conflict")
             return self
         if self.sequence is None:
             raise Flaw(
@@ -450,7 +450,7 @@ class HMM(Family):
             )
         for key in sorted(self.model_fields_set - _WITH_CLASSES):
             if getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=True):
-                raise Flaw(f"each class has a plain chain: {key} does not go with `classes`", code="conflict")
+                raise Flaw(f"each class has a plain chain: {key} cannot be combined with `classes`", code="conflict")
         return self
 
 
@@ -493,22 +493,20 @@ def _check_words(spec: HMM) -> None:
     if spec.chains is None:
         for word in ("coupling", "effects", "emits"):
             if word in spec.model_fields_set:
-                raise Flaw(f"{word} goes with chains; there is one chain", code="conflict")
+                raise Flaw(f"{word} needs several chains; there is one", code="conflict")
         return
     odd = sorted(spec.model_fields_set - SEVERAL)
     if odd:
-        raise Flaw(
-            f"{odd[0]} goes with one chain; chains are ergodic, of order 1, and have no inputs", code="unsupported"
-        )
+        raise Flaw(f"{odd[0]} needs one chain; chains are ergodic, of order 1, and have no inputs", code="unsupported")
     if spec.emission == "observed":
-        raise Flaw("emission: observed goes with one chain; of several, states are hidden", code="unsupported")
+        raise Flaw("emission: observed needs one chain; of several, states are hidden", code="unsupported")
     _check_names(spec)
     if spec.coupling != "factorial" and spec.effects is not None:
         raise Flaw(
-            f"effects goes with coupling: factorial; {spec.coupling} chains have outputs of their own", code="conflict"
+            f"effects needs coupling: factorial; {spec.coupling} chains have outputs of their own", code="conflict"
         )
     if spec.coupling != "coupled" and spec.emits is not None:
-        raise Flaw("emits goes with coupling: coupled; else every column is of all chains", code="conflict")
+        raise Flaw("emits needs coupling: coupled; else every column is of all chains", code="conflict")
     if spec.coupling == "coupled":
         _check_emits(spec)
     if spec.coupling == "switching":
@@ -524,7 +522,7 @@ def _check_words(spec: HMM) -> None:
     if spec.initial is not None and spec.initial not in ("free", "uniform"):
         what = "stationary" if spec.initial == "stationary" else "a list of probabilities"
         raise Flaw(
-            f"initial: {what} goes with one chain; of several: free, uniform, or `initial_<chain>` in parameters",
+            f"initial: {what} needs one chain; of several: free, uniform, or `initial_<chain>` in parameters",
             code="unsupported",
         )
 

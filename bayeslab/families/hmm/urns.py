@@ -33,7 +33,7 @@ def balls_of(spec: HMM, n_states: int) -> np.ndarray:
     path = ("model", "parameters", "balls")
     odd = sorted(spec.parameters.keys() - {"balls"})
     if odd or "balls" not in spec.parameters:
-        what = f"'{odd[0]}' is no parameter of urns" if odd else "urns need to be filled"
+        what = f"'{odd[0]}' is not a parameter of urns" if odd else "urns need to be filled"
         raise ModelError(
             f"{what}: `balls` has a row for each urn, a number for each colour", path=path[:2], code="wrong-type"
         )
@@ -57,7 +57,7 @@ def urns_of(spec: HMM, data: Data, sequences: Sequences, base: Any) -> tuple[Urn
         The balls, colours or data contradict each other.
     """
     if not isinstance(base, Chain) or base.order != 1:
-        raise ModelError("urns go with a plain chain of order 1", path=("model", "emission"), code="unsupported")
+        raise ModelError("urns need a plain chain of order 1", path=("model", "emission"), code="unsupported")
     column, balls = spec.columns[0], balls_of(spec, base.n_states)
     levels = np.asarray(data.labels.get(column, ()))
     if len(levels) != balls.shape[1]:

@@ -83,7 +83,7 @@ class LatentFeatures(Family):
     @model_validator(mode="after")
     def _consistent(self) -> LatentFeatures:
         if len(set(self.columns)) < len(self.columns):
-            raise Flaw("each column once", code="duplicate")
+            raise Flaw("a column is given twice", code="duplicate")
         for name in self.columns:
             if name in _TAKEN:
                 raise Flaw(

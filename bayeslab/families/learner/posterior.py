@@ -63,8 +63,8 @@ class LearnerPosterior(Posterior):
 
     def _no_graph(self) -> NoReturn:
         raise ModelError(
-            f"the learner {self.spec.learner} is no probability model, so that there is no graph, no prior and nothing"
-            f" to simulate: it is fitted by method train",
+            f"the learner {self.spec.learner} is not a probability model: it has no graph and no prior, cannot be"
+            f" simulated, and is fitted by method train",
             path=("model", "learner"),
             code="no-graph",
         )

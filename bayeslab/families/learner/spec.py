@@ -96,7 +96,7 @@ class Learner(Family):
             if getattr(self, word) is not None and module.CATEGORIES == "texts":
                 raise Flaw(f"{self.learner} takes texts as they are: leave {word} out", word, code="not-applicable")
         if len(set(self.inputs)) < len(self.inputs):
-            raise Flaw("each input once", "inputs", code="duplicate")
+            raise Flaw("an input is given twice", "inputs", code="duplicate")
         known = [*module.Options.model_fields, *(k for k in type(self).model_fields if k not in ("family", "options"))]
         for name in (*self.options, *self.tune):
             if name not in module.Options.model_fields:

@@ -97,7 +97,7 @@ class Prepared:
         column = data.dataset.columns.get(name)
         if column is None or not column.text:
             raise DataError(
-                f"'{name}' is no column of text, and {self.spec.learner} learns from texts: name one in inputs",
+                f"'{name}' is not a column of text, and {self.spec.learner} learns from texts: name one in inputs",
                 code="not-states",
             )
         gone = np.flatnonzero(column.absent())

@@ -64,7 +64,7 @@ class Grid(Frozen):
     @classmethod
     def _once(cls, value: list[str]) -> list[str]:
         if len(set(value)) < len(value):
-            raise Flaw(f"each state once; given: {', '.join(value)}", code="duplicate")
+            raise Flaw(f"states must be distinct; given: {', '.join(value)}", code="duplicate")
         return value
 
     @model_validator(mode="after")

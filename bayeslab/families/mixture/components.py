@@ -156,7 +156,7 @@ def _gaussian(
     covariance = "diagonal" if one else spec.covariance
     eta = lkj(spec)
     if eta is not None and covariance != "full":
-        text = "the prior of correlations goes with several gaussian columns and covariance: full"
+        text = "the prior of correlations needs several gaussian columns and covariance: full"
         raise ModelError(text, path=("model", "priors", "correlation"), code="unsupported")
     if (free or eta is not None) and "components" in spec.priors:
         text = "priors of components are conjugate ones; give them, or mean, sd and correlation"

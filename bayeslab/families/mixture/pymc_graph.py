@@ -119,7 +119,7 @@ def _sticks(resolved: BoundMixture, start: np.ndarray | None) -> Any:
     assert prior is not None
     if isinstance(prior.alpha, str):
         raise ModelError(
-            "empirical_bayes goes with methods gibbs and variational; give a number, or a prior such as Gamma(1, 1)",
+            "empirical_bayes needs methods gibbs and variational; give a number, or a prior such as Gamma(1, 1)",
             path=("model", "concentration"),
             code="not-suited",
         )

@@ -46,7 +46,7 @@ def _as_components(value: Any) -> Any:
             bound = "at most 1,000 components" if isinstance(k, int) and k > 1000 else "at least 1 component"
             raise Flaw(f"a mixture has {bound}, not {k!r}", code="out-of-range")
     if isinstance(value, list) and len(set(value)) < len(value):
-        raise Flaw("each number of components once", code="duplicate")
+        raise Flaw("a number of components is given twice", code="duplicate")
     return value
 
 
@@ -186,7 +186,7 @@ class Mixture(Family):
                 code="unsupported",
             )
         if len(set(self.columns)) < len(self.columns):
-            raise Flaw("each column once", code="duplicate")
+            raise Flaw("a column is given twice", code="duplicate")
         for name in (*self.columns, *((self.labels,) if self.labels else ())):
             if name in _TAKEN | _PARAMETERS:
                 raise Flaw(_reserved(name), code="reserved-name")
@@ -211,7 +211,7 @@ class Mixture(Family):
         if self.label_noise and not self.labels:
             raise Flaw("label_noise needs `labels`, the column of labels", code="incomplete")
         if self.gating and (isinstance(self.components, str) or self.labels):
-            raise Flaw("gating goes with a number of components and no labels", code="unsupported")
+            raise Flaw("gating needs a number of components and no labels", code="unsupported")
         if self.labels and not isinstance(self.components, int):
             raise Flaw("known labels need a number of components", code="incomplete")
         process_options = self.model_fields_set & {"concentration", "discount"}
@@ -271,7 +271,7 @@ class Mixture(Family):
                 not isinstance(self.components, str),
                 "bounds a number that is sampled, or the stick of a process; here the number is given",
             ),
-            "choose": (not isinstance(self.components, list), "goes with a list of components to choose from"),
+            "choose": (not isinstance(self.components, list), "needs a list of components to choose from"),
             "covariance": ("gaussian" not in words, "is of gaussian columns, and there is none"),
             "dof": ("student_t" not in words, "is of student_t columns, and there is none"),
             "trials": ("binomial" not in words, "is the number of trials of binomial columns, and there is none"),
@@ -295,7 +295,7 @@ class Mixture(Family):
                 )
         for key, (silent, why) in priors.items():
             if silent and key in self.priors:
-                raise Flaw(f"priors: {key} says nothing, for {why}; leave it out", code="conflict")
+                raise Flaw(f"priors: {key} has no effect, because {why}; leave it out", code="conflict")
 
     def factors(self, dims: Collection[str]) -> set[str]:
         """Columns treated as categorical, among them the labels."""

@@ -91,7 +91,7 @@ def check(model: Model, columns: set[str] | None) -> None:
         )
     for name in spec.missing:
         if name not in formula.predictor_columns():
-            raise problem(f"'{name}' is no predictor of the formula", "missing", name, code="unknown-column")
+            raise problem(f"'{name}' is not a predictor of the formula", "missing", name, code="unknown-column")
 
 
 def compile(model: Model, data: Data) -> RegressionPosterior:

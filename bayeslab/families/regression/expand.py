@@ -133,7 +133,9 @@ class _Written:
             if len(term.factors) > 1:
                 self._crossed(name, term.factors, [str(label) for label in group.labels])
             elif name != term.factors[0]:
-                raise unsupported(f"the grouping factor '{term.factors[0]}' is no name of a node; rename it", "formula")
+                raise unsupported(
+                    f"the grouping factor '{term.factors[0]}' is not a valid name of a node; rename it", "formula"
+                )
             if group.effects == ["1"]:
                 continue
             texts = self.columns.of(group.common)

@@ -318,7 +318,7 @@ def likelihood(text: str) -> Likelihood:
         raise ModelError(f"unknown likelihood '{text}'{_nearest(name or text)}", code="unknown-word")
     if name not in _OF_LEVELS and DISTRIBUTIONS[name].response is None:
         raise ModelError(
-            f"{name} is no likelihood of a regression: none of its parameters is what a linear predictor drives;"
+            f"{name} is not a likelihood of a regression: none of its parameters is what a linear predictor drives;"
             f" those that are: {', '.join(accepted())}",
             code="unsupported",
         )

@@ -88,7 +88,7 @@ class Writer:
         for name in self.priors:
             if name not in allowed and name not in self.hyper:
                 raise problem(
-                    f"'{name}' is no parameter of this regression{hint(name, allowed)}",
+                    f"'{name}' is not a parameter of this regression{hint(name, allowed)}",
                     "priors",
                     name,
                     code="unknown-parameter",

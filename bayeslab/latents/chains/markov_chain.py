@@ -54,7 +54,9 @@ def ergodic(n_states: int) -> np.ndarray:
 def left_right(n_states: int, reach: int = 1) -> np.ndarray:
     """From each state to itself and the next ``reach``: a_ij = 0 for j < i and j > i + reach."""
     if reach < 0:
-        raise ModelError(f"a left-to-right chain reaches {reach} states ahead; 0 or more is meant", code="out-of-range")
+        raise ModelError(
+            f"a left-to-right chain reaches {reach} states ahead; it must be 0 or more", code="out-of-range"
+        )
     ahead = np.arange(n_states) - np.arange(n_states)[:, None]
     return (ahead >= 0) & (ahead <= reach)
 
@@ -62,7 +64,7 @@ def left_right(n_states: int, reach: int = 1) -> np.ndarray:
 def banded(n_states: int, width: int = 1) -> np.ndarray:
     """From each state to those at most ``width`` away."""
     if width < 0:
-        raise ModelError(f"the width of a band is {width}; 0 or more is meant", code="out-of-range")
+        raise ModelError(f"the width of a band is {width}; it must be 0 or more", code="out-of-range")
     return np.abs(np.arange(n_states) - np.arange(n_states)[:, None]) <= width
 
 

@@ -132,7 +132,7 @@ class UrnDraws:
     def arrays(self, chain: HiddenChain, log_emission: Any) -> tuple[np.ndarray, ...]:
         """What kernels take, checked."""
         if chain.varying or chain.edges is not None or chain.log_start.ndim > 1:
-            raise DataError("urns go with one start and one dense transition matrix", code="unsupported")
+            raise DataError("urns need one start and one dense transition matrix", code="unsupported")
         rows, offsets = read_rows(chain, log_emission, self.offsets)
         return chain.log_start, chain.log_transition, rows, offsets, self.begins, self.targets, self.weights
 

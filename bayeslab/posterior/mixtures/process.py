@@ -140,7 +140,7 @@ def by_partitions(mixture: BoundMixture, rows: str) -> GibbsPlan | str:
     assert prior is not None
     if not integrated and mixture.searched is None:
         if isinstance(prior.alpha, str):
-            return "empirical_bayes goes with conjugate components; give the concentration a number, or Gamma(1, 1)"
+            return "empirical_bayes needs conjugate components; give the concentration a number, or Gamma(1, 1)"
         if len(mixture.rows) > _MOST_ROWS and not isinstance(base_law(mixture), str):
             return (
                 f"components without a conjugate prior are offered for up to {_MOST_ROWS:,} rows; use nuts or"

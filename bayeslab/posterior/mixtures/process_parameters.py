@@ -53,7 +53,7 @@ def base_law(mixture: BoundMixture) -> BaseLaw | str:
     """The base distribution of components, or the reason why these steps do not support it."""
     parts = list(mixture.parts.values())
     if len(parts) > 1:
-        return "columns of several kinds go with conjugate priors only; use nuts"
+        return "columns of several kinds need conjugate priors only; use nuts"
     part = parts[0]
     if np.isnan(mixture.rows).any():
         return "components without a conjugate prior take no missing cells here; use nuts"

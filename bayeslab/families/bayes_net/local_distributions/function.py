@@ -92,7 +92,7 @@ def _by_expression(place: Place, text: str, absent: Mapping[str, str]) -> list[i
         lacking = [v for v in values.tolist() if float(v) not in names]
         if lacking:
             raise place.error(
-                f"'{text}' gives {lacking[0]:g}, which is no state of '{place.variable}'"
+                f"'{text}' gives {lacking[0]:g}, which is not a state of '{place.variable}'"
                 f"{hint(lacking[0], place.variable_states)}",
                 "function",
                 code="unknown-state",

@@ -191,8 +191,8 @@ class Place:
             return candidates[0]
         if needed:
             raise self.error(
-                f"which state of '{variable}' ({', '.join(states)}) means that it is not there?"
-                f" Say so: absent: {{{variable}: {states[-1]}}}",
+                f"which state of '{variable}' ({', '.join(states)}) means absent is not clear:"
+                f" write absent: {{{variable}: {states[-1]}}}",
                 code="incomplete",
             )
         return len(states) - 1

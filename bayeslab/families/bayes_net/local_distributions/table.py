@@ -168,7 +168,7 @@ def concentration_of(place: Place, text: str, n: int) -> np.ndarray:
     numbers = np.full(n, float(numbers)) if numbers.ndim == 0 else numbers
     if word not in ("Dirichlet", "Beta") or numbers.shape != (n,) or not np.all(numbers > 0):
         raise ModelError(
-            f"'{text}' is no prior of {n} probabilities: write Dirichlet([a, ...]) with {n} positive numbers"
+            f"'{text}' is not a prior of {n} probabilities: write Dirichlet([a, ...]) with {n} positive numbers"
             + (" or Beta(a, b)" if n == 2 else ""),
             code="bad-prior",
         )
