@@ -112,7 +112,7 @@ def score(
     for v in directed:
         if v not in known:
             raise ModelError(
-                f"the graph's variable '{v}' is no column of the data{hint(str(v), known)}", code="unknown-variable"
+                f"the graph's variable '{v}' is not a column of the data{hint(str(v), known)}", code="unknown-variable"
             )
     if not nx.is_directed_acyclic_graph(directed):
         circle = [u for u, _ in nx.find_cycle(directed)]
@@ -214,7 +214,7 @@ def independence(
     known = table.names if isinstance(table, Observations) else tuple(table)
     for v in names:
         if v not in known:
-            raise ModelError(f"'{v}' is no column of the data{hint(str(v), known)}", code="unknown-variable")
+            raise ModelError(f"'{v}' is not a column of the data{hint(str(v), known)}", code="unknown-variable")
     if len(set(names)) < len(names):
         raise ModelError(f"x, y and the given variables are all different; given {', '.join(names)}", code="duplicate")
     rows = table if isinstance(table, Observations) else {v: table[v] for v in names}

@@ -113,7 +113,7 @@ class Cells:
             if word not in self.met | MISSING_WORDS
         ]
         for name in sorted(self.text - names.keys()):
-            out.append(("text", f"'{name}' of data.text is no column{hint(name, names)}"))
+            out.append(("text", f"'{name}' of data.text is not a column{hint(name, names)}"))
         return tuple(out)
 
     def _levels(self, name: str) -> frozenset[str]:

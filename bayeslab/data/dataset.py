@@ -384,7 +384,7 @@ def slip_of(name: str, column: Column) -> str | None:
     if share > _MOSTLY * total:
         row = int(np.flatnonzero(there)[np.flatnonzero(~numbers[inverse])[0]])
         return (
-            f"column '{name}', row {row + 1}: '{cells[row]}' is no number, and {share} of {total} cells are; correct"
+            f"column '{name}', row {row + 1}: '{cells[row]}' is not a number, and {share} of {total} cells are; correct"
             f' it, or say in the data section what it is: missing: ["{cells[row]}"] if the cell is missing, text:'
             f" [{name}] if the column holds names"
         )

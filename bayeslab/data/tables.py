@@ -393,7 +393,7 @@ def _read_json(path: Path) -> Any:
         with path.open("rb") as stream:
             if b"\0" in stream.read(4096):
                 raise DataError(
-                    "not valid JSON: it holds zero bytes; this is no text", where=f"{where}:1:1", code="not-text"
+                    "not valid JSON: it holds zero bytes; this is not text", where=f"{where}:1:1", code="not-text"
                 )
         return json.loads(
             path.read_text(encoding="utf-8-sig"), object_pairs_hook=once, parse_int=whole, parse_float=decimal

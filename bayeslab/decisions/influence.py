@@ -245,7 +245,7 @@ class Rule:
         """Return the option to take; ``past`` may omit variables that the choice does not depend on."""
         for name in self.known:
             if name not in past:
-                raise EvidenceError(f"'{self.decision}' depends on '{name}': say its state", code="incomplete")
+                raise EvidenceError(f"'{self.decision}' depends on '{name}': give its state", code="incomplete")
         codes = read_evidence(self.known, {name: past[name] for name in self.known}).hard
         return self.options[int(self.choices[tuple(codes[name] for name in self.known)])]
 

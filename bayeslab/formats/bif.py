@@ -239,7 +239,9 @@ def _row_number(
         if code is None:
             known = hint(key, codes[parent])
             raise file.error(
-                f"'{key}', in the table of '{node.name}', is no state of '{parent}'{known}", line, code="unknown-state"
+                f"'{key}', in the table of '{node.name}', is not a state of '{parent}'{known}",
+                line,
+                code="unknown-state",
             )
         at = at * len(codes[parent]) + code
     return at

@@ -189,7 +189,7 @@ def _row_number(file: File, node: Node, keys: list[str], states: Mapping[str, tu
         else:
             allowed = hint(unquoted(key), levels)
             raise file.error(
-                f"'{key}', in the table of '{node.name}', is no state of '{parent}'{allowed}",
+                f"'{key}', in the table of '{node.name}', is not a state of '{parent}'{allowed}",
                 line,
                 code="unknown-state",
             )

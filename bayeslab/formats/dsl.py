@@ -92,7 +92,7 @@ def _node(file: File, name: str, line: int, content: dict[str, Any]) -> Node:
         for word in results:
             if word not in states:
                 raise file.error(
-                    f"'{word}', in RESULTINGSTATES, is no state of '{name}'{hint(word, states)}",
+                    f"'{word}', in RESULTINGSTATES, is not a state of '{name}'{hint(word, states)}",
                     line,
                     code="unknown-state",
                 )

@@ -103,7 +103,7 @@ def write_network(
     name = _format_of(file) if format is None else format
     if name not in WRITTEN:
         raise OptionError(
-            f"'{name}' is no format that is written{hint(name, WRITTEN)}", where=shown(file), code="unknown-format"
+            f"'{name}' is not a format that is written{hint(name, WRITTEN)}", where=shown(file), code="unknown-format"
         )
     if isinstance(network, FactorGraph) and name != "uai":
         raise OptionError(
@@ -122,7 +122,7 @@ def write_network(
 def _format_of(file: Path) -> str:
     ending = file.suffix.lower()
     if ending not in _FORMAT_OF:
-        given = f"'{ending:.30}' is no ending of a network file" if ending else "the file has no ending"
+        given = f"'{ending:.30}' is not an ending of a network file" if ending else "the file has no ending"
         raise ModelError(f"{given}; there are {' '.join(_FORMAT_OF)}", where=shown(file), code="unknown-format")
     return _FORMAT_OF[ending]
 

@@ -166,7 +166,7 @@ def _node(file: File, key: str, element: Element, names: Mapping[str, str], draw
     for word in results:
         if word not in ids:
             raise file.error(
-                f"'{word}', in <resultingstates>, is no state of '{key}'{hint(word, ids)}",
+                f"'{word}', in <resultingstates>, is not a state of '{key}'{hint(word, ids)}",
                 element.line,
                 code="unknown-state",
             )
@@ -290,7 +290,9 @@ def _noisy_max(file: File, node: XdslNode, shape: tuple[int, ...]) -> np.ndarray
     columns = np.reshape(node.values, (n_columns, n_states))
     if np.any(~np.isfinite(columns)) or np.any(columns < 0) or np.any(columns.sum(axis=1) == 0):
         raise file.error(
-            f"<parameters> of '{node.name}' has a column that is no distribution", node.line, code="not-probabilities"
+            f"<parameters> of '{node.name}' has a column that is not a distribution",
+            node.line,
+            code="not-probabilities",
         )
     columns = columns / columns.sum(axis=1, keepdims=True)
     # P(state c or later): these probabilities are multiplied.
@@ -317,7 +319,7 @@ def _column_order(file: File, node: XdslNode, axis: int, begin: int, size: int, 
     strengths = list(node.strengths[begin : begin + size]) or list(range(size))
     if sorted(strengths) != list(range(size)):
         raise file.error(
-            f"<strengths> of '{node.name}' is no order of the states of '{node.parents[axis]}'",
+            f"<strengths> of '{node.name}' is not an order of the states of '{node.parents[axis]}'",
             node.line,
             code="malformed",
         )

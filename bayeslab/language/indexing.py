@@ -154,7 +154,7 @@ def _by_label(algebra: Algebra, index: Term, dim: str, text: str) -> Term:
         if np.any(places < 0):
             value = values[places < 0].flat[0]
             raise ModelError(
-                f"'{text}' is {value:.0f}, which is no level of '{dim}'{hint(int(value), words)}",
+                f"'{text}' is {value:.0f}, which is not a level of '{dim}'{hint(int(value), words)}",
                 code="unknown-level",
             )
         return replace(index, value=places, column=None)

@@ -284,7 +284,7 @@ def maximise(
         The variant is unknown or not supported by the problem, or the data have probability zero at the start.
     """
     if variant not in VARIANTS:
-        raise OptionError(f"'{variant}' is no variant of EM{hint(variant, VARIANTS)}", code="unknown-word")
+        raise OptionError(f"'{variant}' is not a variant of EM{hint(variant, VARIANTS)}", code="unknown-word")
     climb, needs = VARIANTS[variant]
     lacking = [name for name in needs if not hasattr(problem, name)]
     if lacking:

@@ -212,9 +212,7 @@ class _Network(Estimator, options=Options, single=("hidden_layer_sizes",)):
                 step(slot)
             self.loss_curve_.append(total / n)
             if not np.isfinite(total):
-                raise ValueError(
-                    "the weights ran away: the loss is no longer a number; take a smaller learning_rate_init"
-                )
+                raise ValueError("training diverged: the loss is not a finite number; use a smaller learning_rate_init")
             watched = loss(net, held[0], held[1], self._loss, held[2]) if saw else total / n
             if saw:
                 self.validation_curve_.append(watched)

@@ -92,7 +92,7 @@ class TextKernel:
     def _texts(self, X: Any) -> list[Any]:
         column = np.asarray(X, dtype=object)
         if column.ndim == 2 and column.shape[1] != 1:
-            raise ValueError(f"one column of text is wanted, not {column.shape[1]}")
+            raise ValueError(f"X must be one column of text, not {column.shape[1]}")
         texts = [str(text) for text in column.ravel()]
         return [text.split() for text in texts] if self.words else texts
 

@@ -233,7 +233,7 @@ class FittedProcess:
         name = column or next(iter(numeric), "")
         if name not in numeric:
             raise OptionError(
-                f"'{name}' is no column of numbers in the kernel{hint(name, numeric)}", code="unknown-column"
+                f"'{name}' is not a column of numbers in the kernel{hint(name, numeric)}", code="unknown-column"
             )
         frame = self._along(name)
         tables = self._tables(frame, ci_prob)

@@ -34,7 +34,7 @@ _GRID, _GRID_OF_DRAWS, _BLOCK = 160, 50, 4096
 def learner_of(fit: Fitted) -> FittedLearner:
     """See :attr:`bayeslab.results.fit.Fit.learner`."""
     if not isinstance(fit.bound_model, LearnerPosterior):
-        raise OptionError(f"the family {fit.model.model.family} is no learner", code="other-family")
+        raise OptionError(f"the family {fit.model.model.family} is not a learner", code="other-family")
     return FittedLearner(fit)
 
 

@@ -559,7 +559,7 @@ class _Measure:
         if contrast is None:
             if options and len(options) != 2:
                 raise OptionError(
-                    f"'{treatment}' has {len(options)} states: say which two to compare (contrast)", code="incomplete"
+                    f"'{treatment}' has {len(options)} states: choose two to compare (contrast)", code="incomplete"
                 )
             contrast = options[:2] or (0.0, 1.0)
         for state in contrast if options else ():

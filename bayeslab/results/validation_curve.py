@@ -183,6 +183,6 @@ def _changed(model: Model, option: str, value: Any) -> Model:
     for part in path:
         place = place.setdefault(part, {})
         if not isinstance(place, dict):
-            raise OptionError(f"'{part}' of {option} is no section of the model", code="unknown-key")
+            raise OptionError(f"'{part}' of {option} is not a section of the model", code="unknown-key")
     place[last] = value
     return Model(**content)

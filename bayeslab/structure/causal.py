@@ -196,7 +196,7 @@ def average_effect(
     first, second = contrast or options[:2]
     if contrast is None and len(options) != 2:
         raise OptionError(
-            f"'{treatment}' has {len(options)} states: say which two to compare (contrast)", code="incomplete"
+            f"'{treatment}' has {len(options)} states: choose two to compare (contrast)", code="incomplete"
         )
     rows = [read_evidence(network.states, {treatment: state}).hard[treatment] for state in (first, second)]
     means = interventional(network, treatment, outcome) @ scores

@@ -100,7 +100,7 @@ class Constraints:
         used += [(v, "candidates") for child, parents in self.candidates.items() for v in (child, *parents)]
         for v, where in used:
             if v not in self._number:
-                raise ModelError(f"{where}: '{v}' is no variable{hint(v, self.names)}", code="unknown-variable")
+                raise ModelError(f"{where}: '{v}' is not a variable{hint(v, self.names)}", code="unknown-variable")
         tiered = [v for tier in self.tiers for v in tier]
         for v in tiered:
             if tiered.count(v) > 1:

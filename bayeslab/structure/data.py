@@ -158,7 +158,7 @@ class Observations:
         for name in given:
             if name not in columns:
                 raise DataError(
-                    f"states are given for '{name}', which is no column{hint(name, columns)}", code="unknown-column"
+                    f"states are given for '{name}', which is not a column{hint(name, columns)}", code="unknown-column"
                 )
         n_rows = {len(column.values) if isinstance(column, Column) else len(column) for column in columns.values()}
         if len(n_rows) != 1 or n_rows == {0}:

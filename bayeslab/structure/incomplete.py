@@ -76,7 +76,7 @@ class Incomplete:
         for name in states or {}:
             if name not in columns:
                 raise DataError(
-                    f"states are given for '{name}', which is no column{hint(name, columns)}", code="unknown-column"
+                    f"states are given for '{name}', which is not a column{hint(name, columns)}", code="unknown-column"
                 )
         coded = {v: _read(v, column, (states or {}).get(v)) for v, column in columns.items()}
         if len({len(codes) for _, codes in coded.values()}) != 1:

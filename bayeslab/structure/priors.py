@@ -106,7 +106,7 @@ class EdgePrior:
             for v in edge:
                 if v not in number:
                     raise OptionError(
-                        f"the edge {edge[0]} -> {edge[1]} of the prior: '{v}' is no variable{hint(v, number)}",
+                        f"the edge {edge[0]} -> {edge[1]} of the prior: '{v}' is not a variable{hint(v, number)}",
                         code="unknown-variable",
                     )
             p[number[edge[0]], number[edge[1]]] = value

@@ -70,7 +70,7 @@ class Runs:
 def _stream(values: Any) -> Array:
     out = real(values, "the stream", error=DataError)
     if out.ndim != 1 or len(out) < 10:
-        raise DataError(f"a stream of ten numbers or more is wanted, not the shape {out.shape}", code="wrong-shape")
+        raise DataError(f"a stream of at least ten numbers is needed, not the shape {out.shape}", code="wrong-shape")
     return out
 
 

@@ -117,7 +117,7 @@ def test_entries_that_fit_no_column_are_mentioned(tmp_path):
     )
     want = {
         ("missing", "'?' of data.missing stands for no cell: no column holds it, unless as a declared level"),
-        ("text", "'nmae' of data.text is no column; did you mean 'name'?"),
+        ("text", "'nmae' of data.text is not a column; did you mean 'name'?"),
     }
     data = bl.check(model, FRAME)
     assert {(check, message) for check, _, _, message, _ in data.remarks()} == want

@@ -217,7 +217,10 @@ def test_a_function_that_is_integrated_out_and_its_script_have_the_same_evidence
 @pytest.mark.parametrize(
     ("nodes", "thing"),
     [
-        ({"f[row]": "GaussianProcess(Periodic(x, 3, 1, 1), approximation=hsgp)", "y[row]": "Normal(f, 1)"}, "periodic kernel"),
+        (
+            {"f[row]": "GaussianProcess(Periodic(x, 3, 1, 1), approximation=hsgp)", "y[row]": "Normal(f, 1)"},
+            "periodic kernel",
+        ),
         ({"f[row]": "GaussianProcess(ExpQuad(x, n, 1, 1), approximation=hsgp)", "y[row]": "Normal(f, 1)"}, "several"),
         (
             {"h[row]": "0.5 * previous(h, 1, start=0) + x", "m": "Normal(0, 1)", "y[row]": "Normal(m + h, 1)"},

@@ -214,7 +214,7 @@ def test_mercer():
     y = np.arange(60) % 2
     for kernel in ("laplacian", "cosine", lambda a, b: np.exp(a @ b.T)):
         assert SVMClassifier(kernel=kernel).fit(x, y).score(x, y) > 0.5
-    with pytest.raises(ValueError, match="no Mercer kernel: its matrix of 60 rows has the eigenvalue -"):
+    with pytest.raises(ValueError, match="not a Mercer kernel: its matrix of 60 rows has the eigenvalue -"):
         SVMClassifier(kernel="sigmoid", gamma=1.0).fit(x, y)
     with pytest.raises(ValueError, match="not positive semi-definite"):
         SVMClassifier(kernel=lambda a, b: -(a @ b.T)).fit(x, y)

@@ -343,7 +343,10 @@ def test_divergences_fail_where_they_begin_in_one_tail(rng, slow, status):
     # As many anywhere are 2.5 in a thousand, and in no tail.
     spread = np.zeros((CHAINS, DRAWS), bool)
     spread.reshape(-1)[rng.choice(CHAINS * DRAWS, 10, replace=False)] = True
-    assert "not concentrated in a tail" in one(judge_mcmc(tree({"log_tau": x}, {"diverging": spread})), "divergences").message
+    assert (
+        "not concentrated in a tail"
+        in one(judge_mcmc(tree({"log_tau": x}, {"diverging": spread})), "divergences").message
+    )
 
 
 def _with_edge(rng, accepted, stay):

@@ -292,7 +292,7 @@ def _inputs(kernel: Kernel, data: Data) -> np.ndarray:
         if leaf.word == "Brownian" and n and out[:, kernel.columns.index(leaf.columns[0])].min() < 0:
             raise DataError(
                 f"Brownian({leaf.columns[0]}) starts at zero, and '{leaf.columns[0]}' has negative values: there"
-                " min(x, z) is no covariance; shift the column",
+                " min(x, z) is not a covariance; shift the column",
                 path=("model", "kernel"),
                 code="impossible-value",
             )

@@ -48,7 +48,7 @@ def _text_found(spec: Mixture, data: Data, name: str) -> str:
     words, codes = data.labels.get(name, ()), data.term(name, missing=True).codes
     for row, code in enumerate(np.asarray(codes) if codes is not None else ()):
         if code >= 0 and not _number(words[code]):
-            message = f"column '{name}', row {row + 1}: '{words[code]}' is no number, as the column holds in the fit"
+            message = f"column '{name}', row {row + 1}: '{words[code]}' is not a number, as the column holds in the fit"
             return f"{message}; leave the cell empty if not known"
     return f"column '{name}' is text; it holds numbers in the fit"
 

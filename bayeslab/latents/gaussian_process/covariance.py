@@ -404,7 +404,7 @@ class _Reader:
                 shown = ast.unparse(node)
                 raise _bad(
                     node,
-                    f"'{shown}' alone is no covariance function; a constant one is Constant({shown})",
+                    f"'{shown}' alone is not a covariance function; a constant one is Constant({shown})",
                     code="syntax",
                 )
             case _:
@@ -627,7 +627,7 @@ class _Reader:
                     )
                 if self.columns is not None and name not in self.hyperparameters:
                     known = (*self.columns, *self.hyperparameters)
-                    raise _bad(node, f"'{name}' is no column and has no prior{hint(name, known)};"
+                    raise _bad(node, f"'{name}' is not a column and has no prior{hint(name, known)};"
                                f" give it one, priors: {{{name}: ...}}", code="unknown-name")  # fmt: skip
                 return Argument(name)
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):

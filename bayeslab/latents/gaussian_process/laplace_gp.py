@@ -179,10 +179,10 @@ class LaplaceGaussianProcess:
             r = w[:, None] * np.linalg.inv(identity + k * w)
             r = 0.5 * (r + r.T)
             if sign <= 0.0:
-                raise NotPositiveDefinite("the mode of the latent function is no maximum", code="no-mode")
+                raise NotPositiveDefinite("the mode of the latent function is not a maximum", code="no-mode")
         variance = np.diagonal(k) - np.einsum("ij,ij->i", k @ r, k)
         if np.any(variance < -1e-8 * np.diagonal(k)):
-            raise NotPositiveDefinite("the mode of the latent function is no maximum", code="no-mode")
+            raise NotPositiveDefinite("the mode of the latent function is not a maximum", code="no-mode")
         return float(log_determinant), r, np.maximum(variance, 0.0)
 
     @cached_property

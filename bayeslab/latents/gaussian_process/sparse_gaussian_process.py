@@ -315,7 +315,7 @@ class SparseRegression:
         m, n = len(self.inducing), len(self.x)
         if self.bound == "vfe":
             return [f"{m} inducing points stand for {n} rows; the log evidence is a lower bound (VFE)"]
-        return [f"{m} inducing points stand for {n} rows; the log evidence is FITC's, which is no bound"]
+        return [f"{m} inducing points stand for {n} rows; the log evidence is FITC's, which is not a bound"]
 
 
 def choose_inducing(

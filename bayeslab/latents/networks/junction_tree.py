@@ -420,7 +420,7 @@ class JunctionTree:
             row, column = np.argwhere(beyond)[0]
             name = list(self.states)[column]
             raise EvidenceError(
-                f"row {row}: {out[row, column]} is no state of '{name}'; known: 0 to {len(self.states[name]) - 1}, "
+                f"row {row}: {out[row, column]} is not a state of '{name}'; known: 0 to {len(self.states[name]) - 1}, "
                 "and -1 for not observed",
                 code="unknown-state",
             )

@@ -54,7 +54,7 @@ def check_gram(gram: Any, name: str = "kernel") -> Array:
         least = smallest_eigenvalue(tested)
         if least < -rounding:
             raise ValueError(
-                f"the {name} is no Mercer kernel: its matrix of {len(tested)} rows has the eigenvalue {least:.4g} and"
-                " is not positive semi-definite; take another kernel, or add its negative to the diagonal"
+                f"the {name} is not a Mercer kernel: its matrix of {len(tested)} rows has the eigenvalue {least:.4g}"
+                " and is not positive semi-definite; take another kernel, or add its negative to the diagonal"
             ) from None
     return values

@@ -98,6 +98,6 @@ class SubsequenceKernel:
 def _coded(texts: Sequence[Sequence[Hashable]], codes: dict[Hashable, int]) -> tuple[np.ndarray, np.ndarray]:
     """Concatenated texts with symbols as whole numbers, and the end of each text."""
     if isinstance(texts, str):
-        raise OptionError(f"a list of texts is wanted, not the one text {texts[:20]!r}", code="wrong-type")
+        raise OptionError(f"a list of texts is needed, not the single text {texts[:20]!r}", code="wrong-type")
     symbols = [codes.setdefault(symbol, len(codes)) for text in texts for symbol in text]
     return np.array(symbols, np.int64), np.cumsum([len(text) for text in texts]).astype(np.int64)

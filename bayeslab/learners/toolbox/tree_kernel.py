@@ -55,7 +55,7 @@ def read_tree(text: str) -> Tree:
             stack.pop()
     if len(stack) != 1 or len(stack[0]) != 1 or not isinstance(stack[0][0], tuple):
         raise OptionError(
-            f"a tree in brackets is wanted, such as (S (NP John) (VP sleeps)); given: {text[:60]!r}", code="syntax"
+            f"a tree in brackets is needed, such as (S (NP John) (VP sleeps)); given: {text[:60]!r}", code="syntax"
         )
     tree: Tree = stack[0][0]
     return tree
@@ -107,7 +107,7 @@ class TreeKernel:
         from bayeslab.learners.toolbox.subtree_kernels import fragments, table
 
         if isinstance(trees, str) or isinstance(others, str):
-            raise OptionError("a list of trees is wanted, not one tree", code="wrong-type")
+            raise OptionError("a list of trees is needed, not a single tree", code="wrong-type")
         same = others is None or others is trees
         codes: dict[Hashable, int] = {}
         parts = [_nodes(tree, codes) for tree in (trees if same else [*trees, *([] if others is None else others)])]

@@ -40,7 +40,7 @@ def search(source: Source, *, root: str | None = None, prior: Prior = "uniform")
     """
     scorer = Scorer(source, None, prior)
     if root is not None and root not in scorer.names:
-        raise ModelError(f"the root '{root}' is no variable{hint(root, scorer.names)}", code="unknown-variable")
+        raise ModelError(f"the root '{root}' is not a variable{hint(root, scorer.names)}", code="unknown-variable")
     gains = np.array([scorer.gains(v, 0) for v in range(scorer.n)]).T
     both = np.triu(np.isfinite(gains) & np.isfinite(gains.T))
     if np.any(np.abs(gains[both] - gains.T[both]) > 1e-6 * np.maximum(1.0, np.abs(gains[both]))):

@@ -46,7 +46,7 @@ def search(source: Source, *, target: str, root: str | None = None, prior: Prior
             "tree-augmented nets are for discrete data: give a score such as bdeu with its data", code="not-states"
         )
     if target not in data.names:
-        raise ModelError(f"the class '{target}' is no variable{hint(target, data.names)}", code="unknown-variable")
+        raise ModelError(f"the class '{target}' is not a variable{hint(target, data.names)}", code="unknown-variable")
     scorer = Scorer(source, None, prior)
     order = [data.names.index(v) for v in scorer.names]
     states = {v: data.states[i] for v, i in zip(scorer.names, order, strict=True)}

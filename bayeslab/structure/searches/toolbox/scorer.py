@@ -170,7 +170,7 @@ class Scorer:
             for v in graph:
                 if v not in self.columns:
                     raise ModelError(
-                        f"the start graph: '{v}' is no variable{hint(str(v), self.columns)}", code="unknown-variable"
+                        f"the start graph: '{v}' is not a variable{hint(str(v), self.columns)}", code="unknown-variable"
                     )
             if not nx.is_directed_acyclic_graph(graph):
                 raise ModelError("the start graph has a cycle", code="cycle")
@@ -203,7 +203,7 @@ class Scorer:
         """Return the numbers of the variables in a given order, which must contain each exactly once."""
         for v in names:
             if v not in self.names:
-                raise ModelError(f"the order: '{v}' is no variable{hint(v, self.names)}", code="unknown-variable")
+                raise ModelError(f"the order: '{v}' is not a variable{hint(v, self.names)}", code="unknown-variable")
         if len(set(names)) < len(names) or len(names) < self.n:
             missing = ", ".join(sorted(set(self.names) - set(names)))
             raise ModelError(
