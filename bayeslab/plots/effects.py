@@ -1,4 +1,4 @@
-"""Plots of effects: estimates with intervals, and expected outcomes over a predictor."""
+"""Plots of effects: estimates with intervals, and expected outcomes against a predictor."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bayeslab.plots.figure import ACCENT, MUTED, OTHER, entry, figure, grid, pla
 
 __all__ = ["Panel", "Series", "curves", "intervals"]
 
-# Distinguishable with colour blindness (Okabe and Ito 2008).
+# Colours that colour-blind readers can distinguish (Okabe and Ito 2008).
 _COLOURS = (ACCENT, OTHER, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8a8a8a")
-# Most panels beside each other.
+# Maximum number of panels in a row.
 _ACROSS = 3
-# Cells of a number that are moved apart where they are 0 or 1, as a share of the height.
+# Vertical jitter of binary observations, as a share of the height.
 _APART = 0.04
 
 
@@ -49,7 +49,7 @@ class Panel:
     xlabel, title : str
     series : sequence of Series
     data : tuple of ndarray or None
-        Observed cells: their x, their y, and the number of the series they belong to (-1: none).
+        Observations: x, y, and the index of their series (-1: none).
     """
 
     xlabel: str
@@ -66,7 +66,7 @@ def intervals(
     Parameters
     ----------
     labels
-        What each estimate is.
+        Labels of the estimates.
     center, low, high
         Shape (estimate,).
     null
@@ -86,7 +86,7 @@ def intervals(
 
 
 def curves(panels: Sequence[Panel], ylabel: str, legend: str = "", null: float | None = None) -> Any:
-    """Plot curves with bands over numbers, points with intervals over levels, and observed cells behind them.
+    """Plot curves with bands for numeric predictors, points with intervals for levels, and the observations.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def _draw(axes: Any, panel: Panel) -> None:
 
 
 def _cells(axes: Any, x: np.ndarray, y: np.ndarray, group: np.ndarray, *, apart: bool) -> None:
-    """Plot observed cells, moved apart a little where they would cover each other."""
+    """Plot observations, with jitter where they would cover each other."""
     rng = np.random.default_rng(0)
     if set(np.unique(y).tolist()) <= {0.0, 1.0}:
         y = y + rng.uniform(0, _APART, len(y)) * np.where(y > 0, -1, 1)

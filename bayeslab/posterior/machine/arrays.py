@@ -27,14 +27,14 @@ _FLOAT, _INT, _BOOL = np.dtype("float64"), np.dtype("int64"), np.dtype("bool")
 
 
 class NotLowered(Exception):
-    """A part of a model that the machine does not know.
+    """A part of a model that the machine does not support.
 
     Parameters
     ----------
     node
-        What is not known: the name of a node, a function or a distribution.
+        The unsupported part: the name of a node, a function or a distribution.
     reason
-        Why, in words that complete "NODE: ...".
+        The reason, as the text after "NODE: ".
     """
 
     def __init__(self, node: str, reason: str) -> None:
@@ -53,7 +53,7 @@ class Buffer:
     value : ndarray, optional
         Values of a constant, of any type, contiguous.
     loop : Loop, optional
-        The loop whose iterations write to it, each to its part.
+        The loop whose iterations write to it, each to a separate part.
     presets : list of (Var, ndarray)
         Views that hold constants from the start.
     """
@@ -82,7 +82,7 @@ class Instruction:
     options : dict
         Constants of the operation that are not arrays of the program.
     part : str
-        Of a root: the part of the total that it belongs to.
+        For a root, the part of the total to which it belongs.
     """
 
     op: str
@@ -118,7 +118,7 @@ class Var:
     advance : int
         Change of the offset from one iteration of a loop to the next.
     dtype : numpy.dtype
-        ``int64`` and ``bool`` for numbers known to be whole and for comparisons; memory is float64 always.
+        ``int64`` for numbers known to be whole, ``bool`` for comparisons; memory is always float64.
     """
 
     __slots__ = ("advance", "buffer", "builder", "dtype", "made", "offset", "shape", "strides")
@@ -138,7 +138,7 @@ class Var:
         self.builder, self.buffer, self.shape = builder, buffer, shape
         self.strides = row_major(shape) if strides is None else strides
         self.offset, self.advance, self.dtype = offset, advance, dtype
-        # The instruction that computed exactly this array; rewrites for numerical stability look at it.
+        # The instruction that computed exactly this array, for rewrites that improve numerical stability.
         self.made: Instruction | None = None
 
     # ------------------------------------------------------------------------------- properties
@@ -153,12 +153,12 @@ class Var:
 
     @property
     def constant(self) -> bool:
-        """Whether the values are known; a part of a constant that a loop runs through is not."""
+        """Whether the values are known, except parts of a constant that advance in a loop."""
         return self.buffer.value is not None and not self.advance
 
     @property
     def fixed(self) -> bool:
-        """Whether the values do not depend on the parameters, so that nothing is differentiated by them."""
+        """Whether the values do not depend on the parameters, so that they need no derivatives."""
         return self.buffer.value is not None
 
     @property
@@ -171,7 +171,7 @@ class Var:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What two views of the same values have in common."""
+        """A key that is equal for views of the same values."""
         return (id(self.buffer), self.offset, self.shape, self.strides, self.advance)
 
     def view(self, memory: np.ndarray, step: int = 0) -> np.ndarray:
@@ -213,7 +213,7 @@ class Var:
         keys = tuple(_plain_index(k) for k in keys)
         if any(isinstance(k, np.ndarray) for k in keys):
             return self._gathered(flat_positions(self.shape, self.strides)[keys])
-        # Basic indexing never reads memory, so that NumPy does it on a stand-in.
+        # Basic indexing never reads memory, so NumPy can do it on a stand-in.
         stand_in = np.lib.stride_tricks.as_strided(_CELL, self.shape, tuple(8 * s for s in self.strides))
         out = stand_in[keys if any(k is Ellipsis for k in keys) else (*keys, ...)]
         shift = (out.__array_interface__["data"][0] - _CELL.__array_interface__["data"][0]) // 8
@@ -287,7 +287,7 @@ class Var:
         return self[tuple(0 if i in drop else slice(None) for i in range(self.ndim))]
 
     def astype(self, dtype: Any) -> Var:
-        """The same numbers as another type; reals are not turned into whole numbers."""
+        """The same numbers as another type; reals are not converted to integers."""
         kind = np.dtype(dtype)
         if self.constant:
             return self.builder.constant(self.value.astype(kind))
@@ -401,7 +401,7 @@ class Recorder(ABC):
 
     @property
     def offset(self) -> float:
-        """The constant term of the part of the total that is recorded now."""
+        """The constant term of the part of the total that is being recorded."""
         return self.offsets[self.part]
 
     @offset.setter
@@ -410,7 +410,7 @@ class Recorder(ABC):
 
     @contextmanager
     def of_part(self, part: Part) -> Iterator[None]:
-        """Within it, what is added to the total belongs to a part of it."""
+        """A context in which additions to the total belong to the given part."""
         before, self.part = self.part, part
         try:
             yield
@@ -518,10 +518,10 @@ class Recorder(ABC):
         strides: tuple[int, ...] | None = None,
         **options: Any,
     ) -> Var:
-        """The result of an instruction, or of an equal one before it.
+        """The result of an instruction, or of an equal earlier one.
 
-        ``scratch`` further values behind the result serve the instruction as memory. ``strides`` are those of the
-        result, which fills its memory in another order of the axes.
+        ``scratch`` is the number of additional values after the result, working memory of the instruction. ``strides``
+        are those of the result, for another order of its axes in memory.
         """
         named = tuple((k, v.tobytes() if isinstance(v, np.ndarray) else v) for k, v in sorted(options.items()))
         key = (op, *(var.key for var in inputs), shape, strides, named)

@@ -1,4 +1,4 @@
-"""Distributions that the machine knows: those with a fused log density of one number.
+"""Distributions that the machine supports: those with a fused log density of one number.
 
 A *form* of a distribution takes a parameter on the scale of its link; it is named after both, as ``bernoulli.logit``.
 Its tails are named ``normal:log_cumulative`` and ``normal:log_survival``.
@@ -29,7 +29,7 @@ def _module(name: str) -> Any:
 
 @cache
 def fused(name: str) -> Callable[..., tuple[float, ...]] | None:
-    """The log density of one number with its derivatives, or None if the machine does not know the distribution."""
+    """The log density of one number with its derivatives, or None if the machine does not support the distribution."""
     if name in cores.CORES:
         return cores.CORES[name]
     distribution, _, tail = name.partition(":")
@@ -42,14 +42,14 @@ def fused(name: str) -> Callable[..., tuple[float, ...]] | None:
 
 
 def arity(name: str) -> int | None:
-    """Number of arguments of a distribution, its value included; None if the machine does not know it."""
+    """Number of arguments of a distribution, including its value; None if the machine does not support it."""
     function = fused(name)
     return None if function is None else function.__code__.co_argcount
 
 
 @cache
 def forms(name: str) -> dict[int, tuple[str, str]]:
-    """Position of a parameter -> (the function that gives it, the form that takes that function's argument)."""
+    """By position of a parameter: its inverse link function, and the form with that function's argument."""
     module, out = _module(name), {}
     for form, each in getattr(module, "FORMS", {}).items():
         names = module.fused.__code__.co_varnames

@@ -1,4 +1,4 @@
-"""Densities in programs: the choice of a kernel, of a form on the scale of the link, and of rows that count."""
+"""Densities in programs: choice of a kernel, of a form on the link scale, and of the rows that are included."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ class MachineDensity(LogDensity):
     ----------
     machine : MachineModel
     graph : callable
-        The PyMC model, which is built only to explain why no start was found.
+        The PyMC model, which is built only for the error of a failed search for a start.
     parts : tuple of str
-        Parts of the log density that count.
+        Parts of the log density that are included.
     """
 
     machine: MachineModel

@@ -54,7 +54,7 @@ class Law(ABC):
     builder: Builder
     shape: tuple[int, ...]
 
-    #: Number of last axes that one draw has.
+    #: Number of last axes of one draw.
     support = 0
 
     @abstractmethod
@@ -62,7 +62,7 @@ class Law(ABC):
         """Log densities of draws: an array over the axes before the support."""
 
     def add(self, x: Var, where: np.ndarray | None = None, weight: np.ndarray | None = None) -> None:
-        """Add the log density of a node to the total; cells where ``where`` is false are left out."""
+        """Add the log density of a node to the total, without the cells where ``where`` is false."""
         if where is None and weight is None:
             self.builder.add(self.log_density(x))
             return
@@ -102,7 +102,7 @@ class Law(ABC):
 
     @property
     def centred(self) -> bool:
-        """Whether it is a location and scale whose scale depends on other parameters."""
+        """Whether it is a location-scale distribution whose scale depends on other parameters."""
         return False
 
     @property
@@ -111,7 +111,7 @@ class Law(ABC):
         return False
 
     def rows(self, where: np.ndarray) -> Law:
-        """The law of the cells where a mask is true, as a vector."""
+        """The distribution of the cells where a mask is true, as a vector."""
         raise NotLowered(type(self).__name__, "missing cells of it")
 
 
@@ -316,7 +316,7 @@ def ordered_categories(
 
 
 def _gaps(builder: Builder, cutpoints: Var) -> Var:
-    """Distances between cutpoints: the terms of which they are sums, or their differences, which have fewer digits."""
+    """Distances between cutpoints: the terms of their cumulative sum, or less accurate differences."""
     after, buffer = cutpoints[..., 1:], cutpoints.buffer
     for item in builder.instructions:
         if isinstance(item, Instruction) and item.op == "cumsum" and item.output is not None:

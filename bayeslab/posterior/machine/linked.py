@@ -1,9 +1,9 @@
 """Machine code of the kernels: compiled once on a computer when first needed, kept in files, and loaded without numba.
 
-A file holds the kernels of one group: of an operation, or of a distribution whose arguments run in a certain way. Its
-name has a hash of the sources, the processor, and the versions of the compilers, so that a file is never used for
-another program; its first bytes are a checksum, so that a damaged file is written again. A file takes its place in one
-step, so that a process that is killed leaves none behind half-written.
+A file holds the kernels of a group: of an operation, or of a distribution with a pattern of arguments. Its name
+contains a hash of the sources, the processor and the versions of the compilers, so that a file is never used with other
+versions. Its first bytes are a checksum, so that a damaged file is replaced. Files are written atomically: a killed
+process leaves no incomplete file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _engines: dict[str, Any] = {}
 
 
 def address(group: str, kernel: str) -> int:
-    """Address of a kernel, loaded if it is not.
+    """Address of a kernel, which is loaded if necessary.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def address(group: str, kernel: str) -> int:
 
 
 def symbol(group: str, kernel: str) -> str:
-    """Name of a kernel in object code, which is that of no other."""
+    """Unique name of a kernel in object code."""
     return f"bayeslab_{hashlib.sha256(group.encode()).hexdigest()[:16]}_{kernel}"
 
 
@@ -84,7 +84,7 @@ def _engine(codes: Sequence[bytes]) -> Any:
 
 @cache
 def _common() -> bytes:
-    """Hash of what the code of every group depends on."""
+    """Hash of the common dependencies of all groups."""
     _start()
     digest = hashlib.sha256()
     package = _HERE.parents[1]

@@ -33,7 +33,7 @@ class Parameter:
     value : Var
         The node's value.
     start : Var
-        The coordinates at which searches begin: those of PyMC's support point.
+        The coordinates at which searches start: those of PyMC's support point.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Parameter:
 
 @dataclass(frozen=True, eq=False)
 class MachineModel:
-    """A program and what its numbers are.
+    """A program, with the names and shapes of its parameters and outputs.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class MachineModel:
     parameters : tuple of Parameter
     deterministics : tuple of str
     intermediate : frozenset of str
-        Deterministic nodes from which others are computed, and internal parameters that other nodes show.
+        Deterministic nodes from which others are computed, and internal parameters represented by other nodes.
     dims : dict of str to tuple of str
         Names of the axes of variables.
     coords : dict of str to labels
@@ -102,7 +102,7 @@ class MachineModel:
         Raises
         ------
         NotImplementedError
-            It cannot be drawn from.
+            A prior has no random draws, as an improper one.
         """
         points, at = np.zeros((n, self.program.n_dim)), 0
         for parameter in self.parameters:

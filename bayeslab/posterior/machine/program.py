@@ -1,11 +1,11 @@
 """Programs of the density machine, and the builder that writes them.
 
 A program is a list of instructions on arrays of float64: elementwise operations, gathers, reductions, linear algebra,
-and densities. Operations on constants are computed at once by NumPy. Equal operations are done once, and those that
-nothing depends on are left out.
+and densities. NumPy computes operations on constants immediately. Equal operations are computed once, and operations
+whose results are not used are left out.
 
-A density is *summed into the total*: since the derivative of the total by it is one, its partial derivatives are added
-to the adjoints of its arguments in the forward pass, and it needs no backward pass.
+A density is *summed into the total*, whose derivative with respect to the density is one. Therefore the forward pass
+adds its partial derivatives to the adjoints of its arguments, and it needs no backward pass.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Builder(Recorder):
         weight
             Factor of each value's log density.
         where
-            Constant truth values; values where it is false do not count.
+            Constant mask of the values that are included.
         """
         add_density(self, name, [self.as_var(v) for v in (x, *parameters)], weight, where)
 
@@ -227,7 +227,7 @@ class Builder(Recorder):
         return Program(self)
 
 
-#: Loops shorter than this are worth another order of the axes.
+#: For inner loops shorter than this, the order of the axes is changed.
 _SHORT = 8
 
 
@@ -285,7 +285,7 @@ class Program:
     Parameters
     ----------
     parts
-        Parts of the log density that count.
+        Parts of the log density that are included.
 
     Attributes
     ----------
@@ -366,7 +366,7 @@ class Program:
 def live(
     instructions: Sequence[Instruction | Loop], wanted: Sequence[Buffer], parts: Collection[Part] = ()
 ) -> list[Instruction | Loop]:
-    """The instructions that wanted buffers, and parts of the total, depend on."""
+    """The instructions on which wanted buffers and parts of the total depend."""
     needed, kept = set(map(id, wanted)), list[Instruction | Loop]()
 
     def keep(instruction: Instruction) -> bool:

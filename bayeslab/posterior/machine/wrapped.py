@@ -67,7 +67,7 @@ class Truncated(_Wrapped):
 
     @classmethod
     def of(cls, base: Law, lower: Var, upper: Var) -> Law:
-        """The truncated distribution; of a normal one, that with a name."""
+        """The truncated distribution; for a normal one, ``TruncatedNormal``."""
         if isinstance(base, Scalar) and base.word == "Normal":
             return replace(base, word="TruncatedNormal", parameters=(*base.parameters, lower, upper))
         return cls(base.builder, base.shape, _check("Truncated", base), lower, upper)
@@ -81,7 +81,7 @@ class Truncated(_Wrapped):
             return self.tail("log_survival", first)
         low, high = self.tail("log_cumulative", first), self.tail("log_survival", last)
         under, over = self.tail("log_cumulative", last), self.tail("log_survival", first)
-        # The difference of what is smaller keeps its digits.
+        # The difference of the two smaller probabilities loses no accuracy.
         elementwise = self.builder.elementwise
         left = elementwise("less", under, over)
         big, small = elementwise("where", left, under, over), elementwise("where", left, low, high)
@@ -119,7 +119,7 @@ class Truncated(_Wrapped):
         return (*self.base.parameters, self.lower, self.upper)
 
     def draw(self, rng: np.random.Generator, inputs: Sequence[np.ndarray]) -> np.ndarray:
-        """Draws of the distribution inside, again and again where they are outside the interval."""
+        """Draws of the base distribution by rejection of values outside the interval."""
         *parameters, lower, upper = inputs
         functions = maths(self.base.word)
         if functions is None:
@@ -156,7 +156,7 @@ class Censored(_Wrapped):
         at_lower, at_upper, beyond = self._at_ends(x)
         if beyond.any():
             raise NotLowered("Censored", "values beyond the bounds")
-        # The mass at the end of a discrete variable counts as censored too.
+        # A discrete variable that equals the bound is censored, too.
         last = x - 1.0 if self.discrete else x
         name, within = self.base.name, ~(at_lower | at_upper)
         return [
