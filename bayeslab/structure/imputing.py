@@ -91,8 +91,8 @@ class Cells:
     def __post_init__(self) -> None:
         if self.score not in SCORES:
             raise OptionError(
-                f"missing cells are drawn given the other rows, which takes a score that is a probability of rows:"
-                f" {' or '.join(SCORES)}, not '{self.score}'; or drop the rows with missing cells",
+                f"drawing missing cells needs a score that is a probability of rows, {' or '.join(SCORES)}, not"
+                f" '{self.score}'; or drop the rows with missing cells",
                 code="not-suited",
             )
         codes = np.ascontiguousarray(self.codes, dtype=np.int16)

@@ -190,8 +190,8 @@ class Completions:
             row = int(np.argmax(many))
             raise EngineRefusal(
                 f"rows with missing cells have {many.sum():,.0f} completions together, and one that lacks"
-                f" {int(gone[row].sum())} cells {many[row]:,.0f} alone; expected counts go through"
-                f" {_MOST:,} and {_MOST_OF_A_ROW:,} at most. Leave out the rows that lack most, or draw missing"
+                f" {int(gone[row].sum())} cells {many[row]:,.0f} alone; at most"
+                f" {_MOST:,} and {_MOST_OF_A_ROW:,} are enumerated. Leave out the rows that lack most, or draw missing"
                 f" cells in the chain (method structure)",
                 code="too-costly",
             )

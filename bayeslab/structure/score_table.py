@@ -188,7 +188,7 @@ class ScoreTable:
         for v in graph:
             if v not in self.number_of:
                 raise ModelError(
-                    f"the graph has a variable '{v}', which the score table has not{hint(v, self.names)}",
+                    f"the graph has a variable '{v}', which is not in the score table{hint(v, self.names)}",
                     code="unknown-variable",
                 )
         above = [graph.predecessors(v) if v in graph else () for v in self.names]

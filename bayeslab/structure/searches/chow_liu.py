@@ -45,8 +45,8 @@ def search(source: Source, *, root: str | None = None, prior: Prior = "uniform")
     both = np.triu(np.isfinite(gains) & np.isfinite(gains.T))
     if np.any(np.abs(gains[both] - gains.T[both]) > 1e-6 * np.maximum(1.0, np.abs(gains[both]))):
         raise ModelError(
-            "this score is not the same for both directions of an edge, so that no spanning tree is its best tree: take"
-            " one that is, such as bdeu or bic",
+            "this score depends on the directions of edges, so a maximum spanning tree need not be the best tree: use"
+            " one that does not, such as bdeu or bic",
             code="not-suited",
         )
     tree, joined = nx.Graph(), nx.utils.UnionFind(range(scorer.n))

@@ -95,7 +95,7 @@ def _later(asked: Asked, constraints: Constraints | None) -> NDArray[np.bool_]:
         raise ModelError("the constraints are on other variables than those of the data", code="different-data")
     if constraints.required or constraints.forbidden or constraints.candidates or constraints.max_parents is not None:
         raise ModelError(
-            "FCI takes tiers only: with hidden variables its edges are not the direct ones that others speak of",
+            "FCI supports only tiers: its edges are not direct effects, to which other constraints refer",
             code="unsupported",
         )
     tier = {v: i for i, names in enumerate(constraints.tiers) for v in names}

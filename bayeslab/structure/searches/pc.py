@@ -91,7 +91,7 @@ def _constraints(asked: Asked, constraints: Constraints | None) -> Constraints:
         raise ModelError("the constraints are on other variables than those of the data", code="different-data")
     if constraints.max_parents is not None:
         raise ModelError(
-            "tests of independence cannot hold a number of parents; take max_parents out, or a search by score",
+            "tests of independence cannot limit the number of parents; leave out max_parents, or search by score",
             code="unsupported",
         )
     if constraints.names == asked.names:

@@ -223,8 +223,8 @@ class Setting:
     def __post_init__(self) -> None:
         if self.score not in SCORES:
             raise OptionError(
-                f"structural EM takes expected counts, and the score '{self.score}' cannot{hint(self.score, SCORES)};"
-                f" there are {', '.join(SCORES)}",
+                f"structural EM needs a score of expected counts, {', '.join(SCORES)}, not"
+                f" '{self.score}'{hint(self.score, SCORES)}",
                 code="not-suited",
             )
         if self.inner not in _INNER:
