@@ -75,7 +75,7 @@ def command(
         written |= {"--backend": backend}
         written |= {"--tune": tune, "--seed": seed, "--name": name} if data is None else {"--scheduler": scheduler}
         if ignored := [option for option, value in written.items() if value is not None and value != []]:
-            raise typer.BadParameter(f"{ignored[0]} is for a new fit; a run that goes on keeps what it began with")
+            raise typer.BadParameter(f"{ignored[0]} is for a new fit; a resumed run keeps its settings")
     if resume is not None and data is not None:
         result = _extended(resume, data, draws, tune, seed, name, cores, quiet)
         show(result, json=json, all_rows=all_rows)

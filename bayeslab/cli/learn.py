@@ -137,7 +137,7 @@ def command(
     }
     given |= assignments(set_ or [], elsewhere | {"data": "FILE", "method": "--method", "score": "--score"})
     if bootstrap is not None and len(methods or []) > 1:
-        raise typer.BadParameter("--bootstrap is of one method")
+        raise typer.BadParameter("--bootstrap needs a single method")
     if bootstrap is None and (jobs, scheduler) != (None, None):
         raise typer.BadParameter("--jobs and --scheduler are for the samples of --bootstrap")
     check_output(out, table, compare, force=force)

@@ -75,9 +75,9 @@ def command(
     if batch is not None and given:
         raise typer.BadParameter("--batch brings its own evidence; leave --given out")
     if most_probable is not None and (batch is not None or target):
-        raise typer.BadParameter("--most-probable is of all variables at once; leave --batch and --target out")
+        raise typer.BadParameter("--most-probable is for all variables together; leave --batch and --target out")
     if approximate is not None and (batch is not None or most_probable is not None):
-        raise typer.BadParameter("--approximate is of marginals, given one row; leave --batch and --most-probable out")
+        raise typer.BadParameter("--approximate is for marginals of one query; leave --batch and --most-probable out")
     if out is not None and batch is None:
         raise typer.BadParameter("--out is for --batch")
     check_output(out, file, batch, force=force)
@@ -129,7 +129,7 @@ def _averaged(
     acts = evidence(do, asked.variables, asked.states, "--do")
     if batch is not None:
         if acts:
-            raise typer.BadParameter("--batch is about what is seen; ask with --do row by row")
+            raise typer.BadParameter("--batch has observations only; use --do row by row")
         _batch(asked, batch, target, out, json=json)
         return
     answer = asked.query(evidence(given, asked.variables, asked.states), target, do=acts, seed=seed)

@@ -49,7 +49,7 @@ def _standing(folder: Any) -> dict[str, Any]:
     standing: dict[str, Any] = folder.segments().standing(str(info["status"]))
     if not standing["chains"] and standing["state"] == "starting" and info["method"] != "structure":
         raise RunError(
-            f"runs of method {info['method']} do not say how far they are",
+            f"runs of method {info['method']} report no progress",
             where=str(folder.path),
             code="not-applicable",
         )

@@ -145,7 +145,7 @@ def _prior_draws(job: Job, density: LogDensity, n: int, rng: np.random.Generator
         points = graph_model.prior_points(job.graph, density.names, seed, n, 100 * n)
     if len(points) == n:
         return np.array(points)
-    raise RunError("draws from the prior are hardly ever in its own support; sample with method nuts", code="no-start")
+    raise RunError("draws from the prior are hardly ever in its support; sample with method nuts", code="no-start")
 
 
 # -------------------------------------------------------------------------------- a population

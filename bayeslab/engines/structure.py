@@ -140,7 +140,7 @@ def _check_memory(sampler: Sampler, work: Work) -> None:
     needed = 2e-6 * work.chains * (work.draws // cells.keep) * cells.missing.sum() * cells.packed.itemsize
     if needed > limit:
         raise EngineRefusal(
-            f"what {work.chains} chains of {work.draws:,} draws fill {cells.missing.sum():,} missing cells with takes"
+            f"the imputed values of {cells.missing.sum():,} cells in {work.chains} chains of {work.draws:,} draws take"
             f" {needed:,.0f} MB; {limit:,.0f} MB may be used. Ask for fewer draws with more steps between them (thin)",
             code="too-costly",
         )

@@ -77,7 +77,7 @@ def read(file: File) -> DiscreteNetwork:
                 blocks[variable] = block
             case word:
                 raise scan.error(
-                    f"'{word[:40]}' begins no block; there are network, variable, probability", code="malformed"
+                    f"'{word[:40]}' does not begin a block; there are network, variable, probability", code="malformed"
                 )
     for variable, block in blocks.items():
         if variable not in variables:
@@ -123,7 +123,7 @@ def _variable(scan: Scanner) -> tuple[str, tuple[str, ...], int, list[str]]:
         elif word == "type":
             states = _states(scan, name)
         else:
-            raise scan.error(f"'{word[:40]}' says nothing about a variable; there are type, property", code="malformed")
+            raise scan.error(f"'{word[:40]}' is not an entry of a variable; there are type, property", code="malformed")
     return name, states, line, texts
 
 
@@ -142,7 +142,7 @@ def _states(scan: Scanner, name: str) -> tuple[str, ...]:
     states = tuple(unquoted(word) for word in scan.until("}") if word != ",")
     if count is not None and count != len(states):
         raise scan.error(
-            f"variable '{name}' is said to have {count} states and lists {len(states)}", code="wrong-length"
+            f"variable '{name}' is declared with {count} states and lists {len(states)}", code="wrong-length"
         )
     scan.accept(";")
     return states
@@ -169,7 +169,7 @@ def _probability(scan: Scanner) -> tuple[str, _Block]:
                 scan.raw_until(";")
             case _:
                 raise scan.error(
-                    f"'{word[:40]}' begins no row of '{names[0]}'; there are table, default, (states), property",
+                    f"'{word[:40]}' does not begin a row of '{names[0]}'; there are table, default, (states), property",
                     code="malformed",
                 )
     return names[0], block

@@ -70,7 +70,8 @@ def read(file: File) -> DiscreteNetwork:
                 tables[child] = table
             case word:
                 raise scan.error(
-                    f"'{word[:40]}' begins no block; there are network, node, probability, properties", code="malformed"
+                    f"'{word[:40]}' does not begin a block; there are network, node, probability, properties",
+                    code="malformed",
                 )
     for child, table in tables.items():
         if child not in states:
@@ -111,7 +112,7 @@ def _states(scan: Scanner, name: str) -> tuple[str, ...]:
     scan.expect("{")
     states = tuple(unquoted(word) for word in scan.until("}") if word != ",")
     if size != str(len(states)):
-        raise scan.error(f"node '{name}' is said to have {size} states and lists {len(states)}", code="wrong-length")
+        raise scan.error(f"node '{name}' is declared with {size} states and lists {len(states)}", code="wrong-length")
     scan.accept(";")
     return states
 

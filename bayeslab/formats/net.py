@@ -90,7 +90,9 @@ def read(file: File) -> DiscreteNetwork:
             case word if in_class and scan.peek() == "=":
                 scan.until(";")
             case word:
-                raise scan.error(f"'{word[:40]}' begins no block; there are net, node, potential", code="malformed")
+                raise scan.error(
+                    f"'{word[:40]}' does not begin a block; there are net, node, potential", code="malformed"
+                )
     if in_class:
         raise scan.error("the file ends before the '}' of its class", back=0, code="malformed")
     names = {key: block.text(_NAME) or key for key, block in variables.items()}

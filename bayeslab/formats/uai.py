@@ -84,7 +84,7 @@ def _table(scan: Scanner, factor: int, shape: list[int]) -> np.ndarray:
     if size != math.prod(shape):
         made = " × ".join(map(str, shape)) or "a number"
         raise scan.error(
-            f"table {factor} is said to have {size} numbers; its scope makes {made} = {math.prod(shape)}",
+            f"table {factor} is declared with {size} numbers; its scope makes {made} = {math.prod(shape)}",
             code="wrong-length",
         )
     if size > MAX_ENTRIES:

@@ -74,8 +74,8 @@ def forward(
         if not _OUTSIDE.search(str(error)):
             raise
         raise DataError(
-            f"{listed(list(names))} cannot be drawn: the data lead to a parameter outside of what its distribution"
-            f" allows ({str(error).splitlines()[0]}); look for negative, zero or very large cells",
+            f"{listed(list(names))} cannot be drawn: the data give a parameter outside its domain"
+            f" ({str(error).splitlines()[0]}); look for negative, zero or very large cells",
             code="impossible-value",
         ) from error
     return {name: np.stack([np.asarray(row[k]) for row in rows]) for k, name in enumerate(names)}

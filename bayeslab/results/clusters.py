@@ -53,7 +53,9 @@ def plot_clusters(fit: Fitted, what: str, columns: list[str] | None, reference: 
     if "partitions" in fit.data_tree.children and what == "components":
         return _plot_partition(fit, columns)
     if "probability" not in group:
-        raise OptionError("a sampled number of components leaves partitions only; take together", code="not-kept")
+        raise OptionError(
+            "with a sampled number of components there are only partitions; take together", code="not-kept"
+        )
     probability = group["probability"].to_numpy()
     names = [str(x) for x in group["component"].to_numpy()] if "component" in group.coords else None
     names = names or [str(k + 1) for k in range(probability.shape[1])]
@@ -166,7 +168,7 @@ def _plot_density(fit: Fitted, columns: list[str] | None) -> Any:
     modelled = _mixture(fit).modelled
     if len(modelled) != 1 or columns not in (None, [*modelled]):
         raise OptionError(
-            "the density is drawn over the column of a model that has one; take components, or density()",
+            "the density plot needs a model of one column; take components, or density()",
             code="not-applicable",
         )
     name = modelled[0]
@@ -216,4 +218,4 @@ def plot_trace(fit: Fitted, reference: float | None) -> Any:
     for kept, name, label in (("em", "log_likelihood", "log likelihood"), ("variational", "elbo", "ELBO")):
         if kept in fit.data_tree.children:
             return em_trace(fit.data_tree[kept][name].to_numpy(), reference=reference, ylabel=label)
-    raise OptionError("a trace is what methods em and variational leave; fit with one of them", code="not-applicable")
+    raise OptionError("a trace needs method em or variational", code="not-applicable")

@@ -179,7 +179,7 @@ def _diagrams(chain: Any, parameters: dict[str, np.ndarray]) -> Figure:
 
     if chain.coupling == "coupled":
         raise ModelError(
-            "where the next state of a chain depends on all chains there is no diagram of one; see summary",
+            "the next state of a chain depends on all chains, so a chain has no diagram; see summary",
             code="not-applicable",
         )
     named = zip(chain.names, chain.levels, strict=True)

@@ -289,7 +289,7 @@ def r2(fit: Fitted, *, by: str | Sequence[str] | None = None, ci_prob: float = 0
     step, parts = max(1, _BATCH // max(rows.n, 1)), []
     counts = groups.sizes()
     if np.any(counts < 2):
-        raise OptionError("R² is of two or more rows, and a group has one", code="not-applicable")
+        raise OptionError("R² needs two or more rows, and a group has one", code="not-applicable")
     for start in range(0, n_draws, step):
         batch = {name: value[start : start + step] for name, value in draws.items()}
         mean = situation.values(batch, "response")

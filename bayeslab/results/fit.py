@@ -230,7 +230,7 @@ class Fit(Fitted):
         evidence = log_evidence(self)
         if np.isnan(evidence):
             raise OptionError(
-                f"the method {self.method} finds no evidence; exact does where it applies, and smc for any graph",
+                f"the method {self.method} gives no log evidence; use exact where it applies, or smc",
                 code="not-applicable",
             )
         return evidence

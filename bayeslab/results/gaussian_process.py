@@ -164,14 +164,14 @@ class FittedProcess:
         kernel, x = self._resolved.kernel, self._resolved.x
         if kernel.categorical:
             raise OptionError(
-                f"the next point is looked for among numbers, and the kernel has {sorted(kernel.categorical)}",
+                f"the search for the next point needs numeric inputs, and the kernel has {sorted(kernel.categorical)}",
                 code="not-applicable",
             )
         given = dict(bounds or {})
         for name in given:
             if name not in kernel.columns:
                 raise OptionError(
-                    f"bounds are of the kernel's columns, not '{name}'{hint(name, kernel.columns)}",
+                    f"bounds need columns of the kernel, not '{name}'{hint(name, kernel.columns)}",
                     code="unknown-column",
                 )
         limits = [given.get(c, (x[:, j].min(), x[:, j].max())) for j, c in enumerate(kernel.columns)]
@@ -192,7 +192,7 @@ class FittedProcess:
         resolved = self._resolved
         if not resolved.gaussian:
             raise OptionError(
-                f"rows are dropped where the outcome is normal, not with likelihood {resolved.spec.likelihood}",
+                f"dropping rows needs a normal outcome, not likelihood {resolved.spec.likelihood}",
                 code="not-applicable",
             )
         assert resolved.y is not None

@@ -289,9 +289,7 @@ class FittedLearner:
 
         spec, learned = self._learned.ready.spec, self._learned
         if spec.learner != "linear":
-            raise OptionError(
-                f"a path of weights is of the learner linear, not of {spec.learner}", code="not-applicable"
-            )
+            raise OptionError(f"a path of weights needs the learner linear, not {spec.learner}", code="not-applicable")
         if penalty not in (None, "ridge", "lasso"):
             raise OptionError(
                 f"unknown penalty '{penalty}'{hint(str(penalty), ('ridge', 'lasso'))}", code="unknown-word"
@@ -321,7 +319,7 @@ class FittedLearner:
         rules = getattr(learned.learner, "rules_", None) or getattr(learned.learner, "rules", list)()
         if not rules:
             raise OptionError(
-                f"{learned.ready.spec.learner} consists of no rules; decision_tree and decision_list do",
+                f"{learned.ready.spec.learner} has no rules; decision_tree and decision_list do",
                 code="not-applicable",
             )
         inside = learned.pipeline[:-1].transform(learned.ready.matrix(data))
@@ -504,7 +502,7 @@ def _target_of(fit: Fitted) -> str:
     outcomes = fit.bound_model.outcomes()
     if len(outcomes) != 1:
         raise OptionError(
-            f"regions are of models with one target; this one has {listed(outcomes) or 'none'}", code="not-applicable"
+            f"regions need a model with one target; this one has {listed(outcomes) or 'none'}", code="not-applicable"
         )
     return str(outcomes[0])
 

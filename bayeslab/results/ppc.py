@@ -92,8 +92,8 @@ def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, 
     predicted, observed = fit.data_tree[group].to_dataset(), fit.data_tree["observed_data"].to_dataset()
     if any(np.isin(kinds, (LEFT, RIGHT)).any() for kinds in fit.bound_model.event_kinds().values()):
         raise DataError(
-            f"replications of '{next(iter(predicted.data_vars))}' are of values before anything cuts them off, and the"
-            f" data have censored ones: they cannot be compared",
+            f"replications of '{next(iter(predicted.data_vars))}' are not censored, and the data are: they cannot be"
+            f" compared",
             code="not-applicable",
         )
     out = {}
@@ -242,8 +242,8 @@ def _unseen(fit: Fitted, data: Any, node: str | None, what: str) -> str | None:
     if used == "sequence":
         if what == "calibration" or not lacking:
             raise OptionError(
-                f"a hidden Markov model knows its rows' states by their cells, so that {what} would predict given cells"
-                f" from themselves: compare models by compare(...), or leave the cells to be predicted empty",
+                f"the states of a hidden Markov model are inferred from the cells, so {what} would predict cells from"
+                f" themselves: compare models by compare(...), or leave the cells to be predicted empty",
                 code="not-applicable",
             )
         return None

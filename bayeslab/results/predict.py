@@ -165,8 +165,8 @@ def _of_levels(draws: Any, wanted: Mapping[str, np.ndarray]) -> Any:
         if len(known) < len(levels):
             new = [word for word in levels.tolist() if word not in positions]
             raise DataError(
-                f"of the levels of '{dim}' in the new data {listed(new)} are not in the data of the fit, and"
-                f" {listed(known)} are, and '{draws.name}' runs along them: predict for the two apart",
+                f"'{draws.name}' runs along '{dim}', of which the new data have new levels ({listed(new)}) and levels"
+                f" of the fit ({listed(known)}): predict for new and for known levels separately",
                 code="unknown-level",
             )
         draws = draws.isel({dim: [positions[word] for word in levels.tolist()]})

@@ -86,9 +86,7 @@ class _Chosen:
         every = structures.of_case
         chains, draws = every.shape
         if not draws:
-            raise OptionError(
-                "of none of the few draws is it kept what filled the missing cells: ask for more draws", code="not-kept"
-            )
+            raise OptionError("none of these draws has its imputed cells stored: ask for more draws", code="not-kept")
         per_chain = max(1, min(draws, most // chains))
         return cls(structures, every[:, np.linspace(0, draws - 1, per_chain).round().astype(int)])
 
@@ -698,7 +696,8 @@ def linear_effects(
 
     if not structures.gaussian:
         raise OptionError(
-            "linear effects of all on all are of nets of numbers only; see average_effect", code="not-applicable"
+            "linear effects between all variables need a net of continuous variables; see average_effect",
+            code="not-applicable",
         )
     names = list(structures.names)
 

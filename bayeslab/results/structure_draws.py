@@ -471,8 +471,8 @@ class StructureDraws:
         """
         if not isinstance(self._learned, Parameters):
             raise OptionError(
-                "cells are missing, and parameters follow from what a draw fills them with: network(chain, draw) has"
-                " those of one draw",
+                "cells are missing, so parameters depend on the imputed cells of a draw: network(chain, draw) has those"
+                " of one draw",
                 code="not-applicable",
             )
         return self._whole
@@ -513,7 +513,7 @@ class StructureDraws:
             return self._learned
         if self._completions is None:
             raise OptionError(
-                "cells are missing, and this result does not hold what its draws filled them with", code="not-kept"
+                "cells are missing, and this result does not store the imputed cells of its draws", code="not-kept"
             )
         states = self._completions["state"].to_numpy()
         return self._learned.given(states.reshape(-1, states.shape[-1])[self._cases[1][case]])
@@ -541,7 +541,7 @@ class StructureDraws:
         if place == len(draws) or draws[place] != draw:
             near = ", ".join(str(d) for d in draws[max(0, place - 1) : place + 1])
             raise OptionError(
-                f"what draw {draw} filled the missing cells with is not kept, only that of some draws"
+                f"the imputed cells of draw {draw} are not stored, only those of some draws"
                 + (f", such as {near}" if near else ""),
                 code="not-kept",
             )

@@ -66,9 +66,7 @@ def predicted(fit: Fitted, bound: Data, kind: str, *, ci_prob: float, seed: int)
             )
         return pd.DataFrame(out | answers)
     if not structures.gaussian:
-        raise OptionError(
-            "nets of states and numbers are asked row by row: fit.structures.query({...})", code="not-applicable"
-        )
+        raise OptionError("mixed nets are queried row by row: fit.structures.query({...})", code="not-applicable")
     if kind != "mean":
         raise OptionError(
             f"numbers predicted from averaged structures have kind 'mean', not {kind!r}", code="not-applicable"
@@ -98,7 +96,9 @@ def log_likelihoods(fit: Fitted, bound: Data) -> xr.Dataset:
     columns = {v: _column(bound, v) for v in structures.names if bound.has(v)}
     lacking = [v for v in structures.names if v not in columns or columns[v].absent().any()]
     if lacking and not structures.discrete:
-        raise DataError(f"'{lacking[0]}' has missing cells: rows of numbers are weighed complete", code="missing")
+        raise DataError(
+            f"'{lacking[0]}' has missing cells: structures of continuous variables need complete rows", code="missing"
+        )
     n_rows = len(next(iter(columns.values())).values)
     codes = codes_from(structures.states, columns, n_rows)
     numbers = [columns[v].values for v in structures.names if v not in structures.states]

@@ -87,7 +87,7 @@ def test_nothing_is_written_over_what_is_read(folder, capsys, line, force):
     (folder / "link.csv").symlink_to("new.csv")
     before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
     code, out, err = call(capsys, *line.split(), *force)
-    assert code == 1 and not out and "this file is read: give another to write to" in err
+    assert code == 1 and not out and "this file is an input: give another name for the output" in err
     assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
 
 
@@ -111,7 +111,7 @@ OUTPUTS = [
 def test_a_file_that_is_there_is_replaced_only_with_force(folder, capsys, line, name):
     (folder / name).write_text("mine")
     code, out, err = call(capsys, *line.split())
-    assert code == 1 and not out and err == f"error: {name}: the file is there already; --force replaces it\n"
+    assert code == 1 and not out and err == f"error: {name}: the file exists; --force replaces it\n"
     assert (folder / name).read_text() == "mine"
     assert call(capsys, *line.split(), "--force")[0] in (0, 3)
     assert (folder / name).read_bytes() != b"mine"

@@ -271,13 +271,15 @@ def check_output(out: Path | None, *inputs: Path | None, force: bool) -> None:
             if os.path.realpath(read) == os.path.realpath(out) or (
                 out.exists() and read.exists() and out.samefile(read)
             ):
-                raise OptionError("this file is read: give another to write to", where=where, code="file-exists")
+                raise OptionError(
+                    "this file is an input: give another name for the output", where=where, code="file-exists"
+                )
     if os.path.isdir(out):
-        raise OptionError("this is a folder: give the name of a file to write", where=where, code="not-a-file")
+        raise OptionError("this is a folder: give the name of a file", where=where, code="not-a-file")
     if not os.path.isdir(out.parent):
-        raise OptionError("there is no such folder to write to", where=where, code="no-such-file")
+        raise OptionError("its folder does not exist", where=where, code="no-such-file")
     if os.path.lexists(out) and not force:
-        raise OptionError("the file is there already; --force replaces it", where=where, code="file-exists")
+        raise OptionError("the file exists; --force replaces it", where=where, code="file-exists")
 
 
 def _read_from(source: Path) -> list[Path]:

@@ -228,7 +228,7 @@ def _grown(hidden: Hidden, fit: EMResult, larger: Hidden) -> EMResult:
     starts = [_halved(hidden, posterior, int(state), larger) for state in np.argsort(mean)[:_SPLIT]]
     fits = [maximise(problem, start, variant="accelerated", tolerance=1e-4) for start in starts if start is not None]
     if not fits:
-        raise DataError("no state has rows enough to be split; give fewer states", code="too-few")
+        raise DataError("no state has enough rows to be split; give fewer states", code="too-few")
     return max(fits, key=lambda end: end.log_posterior)
 
 

@@ -52,9 +52,7 @@ def shapes(mixture: BoundMixture, draws: Mapping[str, np.ndarray], columns: Sequ
         if name not in modelled:
             raise OptionError(f"no column '{name}' is modelled{hint(name, modelled)}", code="unknown-column")
     if any(isinstance(part, RegressionPart) for part in mixture.parts.values()):
-        raise OptionError(
-            "components of regressions have no shape of their own; take responsibilities", code="not-applicable"
-        )
+        raise OptionError("components of regressions have no shape; take responsibilities", code="not-applicable")
     wanted = tuple(columns or (normal[:2] if len(normal) > 1 else modelled[:1]))
     if len(wanted) > 2 or (len(wanted) == 2 and not set(wanted) <= set(normal)):
         raise OptionError(

@@ -41,7 +41,7 @@ class Scores(EmissionWithoutParameters):
 
     def sample(self, rng: np.random.Generator, parameters: Any, states: np.ndarray) -> np.ndarray:
         raise ModelError(
-            "scores of a classifier say nothing of how rows come about: they are not replicated", code="not-applicable"
+            "scores of a classifier define no distribution of rows, so there are no replications", code="not-applicable"
         )
 
     def features(self, rows: np.ndarray) -> np.ndarray:
@@ -96,5 +96,5 @@ class ScoredPart(StatePart):
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
         raise ModelError(
-            "scores of a classifier say nothing of how rows come about: they are not simulated", code="not-applicable"
+            "scores of a classifier define no distribution of rows, so they cannot be simulated", code="not-applicable"
         )
