@@ -234,5 +234,5 @@ def test_a_single_text_among_lists_is_that_of_all_rows(kind, tmp_path):
 
 
 def test_nothing_but_single_texts():
-    with refused("data.not-a-column", "'y'.*a list"):
+    with refused("data.not-a-column", "'y': give lists"):
         bl.check(bl.Model(model={"family": "mixture", "columns": ["y"], "components": 2}), {"y": "abc"})

@@ -400,7 +400,7 @@ def test_there_are_enough():
 
 ARRAYS = [
     ("invalid JSON", '{"y": [1, 2', "not valid JSON"),
-    ("duplicate name", '{"y": [1], "y": [2]}', "there twice"),
+    ("duplicate name", '{"y": [1], "y": [2]}', "occurs twice"),
     ("ragged", '{"y": [1, 2], "X": [[1, 2], [3]]}', "ragged"),
     ("a number", "3", "nested lists"),
     ("mixed", '{"y": [1, "a"]}', "mixes text"),

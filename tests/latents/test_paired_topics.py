@@ -98,5 +98,5 @@ def test_one_language_is_plain_topics() -> None:
 
 
 def test_documents_without_partner_are_refused() -> None:
-    with refused("data.wrong-length", "pairs"):
+    with refused("data.wrong-length", "same number of documents"):
         PairedCorpus([Corpus.of([[0]], 1), Corpus.of([[0], [0]], 1)])

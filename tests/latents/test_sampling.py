@@ -353,7 +353,7 @@ def test_gibbs_refuses_where_it_finds_no_start():
     names = [f"x{k}" for k in range(8)]
     pairs = tuple((a, b) for k, a in enumerate(names) for b in names[k + 1 :])
     model = FactorGraph(dict.fromkeys(names, tuple("1234567")), pairs, (1 - np.eye(7),) * len(pairs))
-    with pytest.warns(RuntimeWarning, match="tie 8 variables"), refused("engine.refused.no-start"):
+    with pytest.warns(RuntimeWarning, match="link 8 variables"), refused("engine.refused.no-start"):
         gibbs(model, rng=np.random.default_rng(0))
 
 

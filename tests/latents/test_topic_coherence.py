@@ -70,7 +70,7 @@ def test_planted_topics_are_more_coherent_than_mixed_up_ones() -> None:
 
 
 def test_what_is_refused() -> None:
-    with refused("option.unknown-word", "coherence"):
+    with refused("option.unknown-word", "npmi or umass"):
         coherence(SMALL, np.ones((1, 4)), measure="cv")  # type: ignore[arg-type]
     with refused("option.too-few", "vocabulary"):
         coherence(SMALL, np.ones((1, 5)))

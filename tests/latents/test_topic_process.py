@@ -222,7 +222,7 @@ def test_topics_grow_past_a_block() -> None:
 def test_what_is_refused() -> None:
     with refused("model.out-of-range", "alpha"):
         ProcessPrior(alpha=-1.0)
-    with refused("model.out-of-range", "0 topics"):
+    with refused("model.out-of-range", "n_topics is 0"):
         hdp.start(TINY, ProcessPrior(), np.random.default_rng(0), n_topics=0)
     empty = Corpus.of([[], []], 3)
     state = hdp.run(empty, hdp.start(empty, ProcessPrior(), np.random.default_rng(0)), ProcessPrior(), 2)

@@ -252,5 +252,5 @@ def test_what_is_refused() -> None:
         Corpus.from_counts([[0.5, 1.0]])
     with refused("model.out-of-range", "alpha.*beta"):
         TopicPrior(np.array([0.0, 1.0]), 0.1)
-    with refused("model.out-of-range", "0 topics"):
+    with refused("model.out-of-range", "n_topics is 0"):
         topics.start(TINY, 0, np.random.default_rng(0))
