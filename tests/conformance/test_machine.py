@@ -27,7 +27,7 @@ OTHERS = {
     "pigs": "summed out",
     "survey": "summed out",
     "garch-garch11": "another vector",
-    "seasonal_level": "several ways",
+    "seasonal_level": "different start values",
 }
 #: Far out: nearly singular matrices, differences of shares near one, exponentials that overflow.
 NEAR_ONLY = {"jaw", "birats", "kidney", "bones", "ordered_logit", "stochastic_volatility"}

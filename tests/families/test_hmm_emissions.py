@@ -479,8 +479,8 @@ def test_where_no_draw_is_renamed_nothing_is_compared(order):
         if "20 of 20 draws" in said:
             assert "R-hat" in said and "before" in said
         else:
-            word = "renumbered" if order else "renamed"
-            assert said.endswith(f", and no draw had to be {word}") and "R-hat" not in said
+            word = "renumbered" if order else "relabelled"
+            assert said.endswith(f", and no draw was {word}") and "R-hat" not in said
             break
     else:
         raise AssertionError("in none of six seeds the components began in their order")

@@ -248,7 +248,7 @@ def test_kernels_that_are_none():
     x, y = rng.normal(size=(40, 2)), np.arange(40) % 2
     with refused("option.unknown-word", "'kernel'.*'sigmoid'", kind=ValueError):
         KNNClassifier(metric="kernel", kernel="sigmoid", gamma=1.0).fit(x, y)
-    with pytest.raises(ValueError, match="no Mercer kernel"):
+    with pytest.raises(ValueError, match="not a Mercer kernel"):
         SVMClassifier(kernel=lambda a, b: -np.abs(a @ b.T)).fit(x, y)
 
 

@@ -106,7 +106,7 @@ def test_classes_share_the_weights():
 
 def test_errors():
     x, y = rings(np.random.default_rng(0), 20)
-    with pytest.raises(ValueError, match="no Mercer kernel"):
+    with pytest.raises(ValueError, match="not a Mercer kernel"):
         MultipleKernelClassifier(["linear", lambda a, b: -(a @ b.T)]).fit(x, y)
     with pytest.raises(ValueError, match="one class"):
         MultipleKernelClassifier().fit(x, np.ones(20))

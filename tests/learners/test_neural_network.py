@@ -374,7 +374,7 @@ def test_errors():
         NeuralNetworkClassifier((0,)).fit(x, [0, 1, 0, 1])
     with pytest.raises(ValueError, match="squared"):
         NeuralNetworkRegressor(loss="log").fit(x, np.arange(4.0))
-    with np.errstate(all="ignore"), pytest.raises(ValueError, match="ran away"):
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="diverged"):
         NeuralNetworkRegressor((5,), solver="sgd", learning_rate_init=1e6, activation="identity").fit(
             np.arange(10.0)[:, None], np.arange(10.0)
         )

@@ -407,12 +407,12 @@ FAMILIES = [
     ("geyser_clusters", {"method": "em"}, ["Clusters"], ["The components over the data"]),
     ("coal_regimes", {"method": "em"}, ["Hidden states"], ["The most probable path"]),
     ("timber_net", {}, ["Network"], ["Probabilities without evidence"]),
-    ("sachs", {"draws": 200, "tune": 100}, ["Edges", "Sampler"], ["The most probable edges", "from rows to columns"]),
+    ("sachs", {"draws": 200, "tune": 100}, ["Edges", "Sampler"], ["The most probable edges", "from row to column"]),
     ("galaxies", {"draws": 100, "tune": 50}, ["Clusters", "Sampler"], ["Clusters of the point estimate"]),
     ("notes", {"draws": 300, "tune": 200}, ["Topics"], ["The largest topics", "Topics: shares"]),
-    ("co2", {"method": "map"}, ["Function"], ["The function with its 89 % interval"]),
+    ("co2", {"method": "map"}, ["Function"], ["The function with its 89 % credible interval"]),
     ("eight_schools", {}, ["Posterior", "Fit to the data"], []),
-    ("play_tennis_rule", {}, ["Scores", "Predictions of the learner"], ["Held-out confusions"]),
+    ("play_tennis_rule", {}, ["Scores", "Predictions of the learner"], ["Confusion matrix of held-out rows"]),
     ("misconception", {}, ["Network"], ["Probabilities without evidence"]),
 ]
 
