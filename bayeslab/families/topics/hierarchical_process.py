@@ -92,8 +92,8 @@ class _Sampler:
         end = int(now["done"]) + n_sweeps
         while (done := int(now["done"])) < end:
             many = max(1, min(end, int(now["tune"])) - done)
-            chain = {name.removeprefix("state_"): value for name, value in now.items() if name.startswith("state_")}
-            chain = topic_process.run(self.corpus, chain, self.prior, many * self.sweeps)
+            before = {name.removeprefix("state_"): value for name, value in now.items() if name.startswith("state_")}
+            chain = topic_process.run(self.corpus, before, self.prior, many * self.sweeps)
             now |= {f"state_{name}": value for name, value in chain.items()}
             now["done"] = np.array(done + many)
             if done >= now["tune"]:
