@@ -33,12 +33,12 @@ from __future__ import annotations
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, hint, listed
+from bayeslab.families.regression.coefficients import problem
+from bayeslab.families.regression.formulas import PREDICTED
 from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regression.posterior import RegressionPosterior
 from bayeslab.families.regression.spec import Regression
-from bayeslab.families.regression.writer import problem
 from bayeslab.language.expressions import parse
-from bayeslab.language.formula import parse_formula
 from bayeslab.language.spec import Model
 
 __all__ = ["Regression", "Spec", "check", "compile"]
@@ -54,44 +54,106 @@ def _spec(model: Model) -> Regression:
 def check(model: Model, columns: set[str] | None) -> None:
     """Check everything that can be checked without the values of the data."""
     spec = _spec(model)
-    formula = parse_formula(spec.formula)
-    chosen = likelihood(spec.likelihood)
+    formulas, chosen = spec.formulas, likelihood(spec.likelihood)
+    formula = formulas.mean
     if spec.link and spec.link not in chosen.links:
         raise problem(
             f"{spec.likelihood} has the link {listed(chosen.links)}, not '{spec.link}'", "link", code="unknown-word"
         )
     if (formula.trials is not None) != chosen.counts_trials:
-        raise problem(
+        raise ModelError(
             "a binomial response is written p(successes, trials), and only a binomial one"
             f" (or BetaBinomial, ZeroInflatedBinomial), not {spec.likelihood}",
-            "formula",
+            path=formulas.path(""),
             code="conflict",
         )
+    _check_further(spec)
     if spec.censored and (chosen.discrete or not chosen.response.tails):
         raise problem(
             f"a {spec.likelihood} response cannot be censored; continuous ones can whose tails are known",
             "censored",
             code="unsupported",
         )
-    for name, text in (spec.priors | spec.missing).items():
-        place = "priors" if name in spec.priors else "missing"
+    texts = {("priors", *path): text for path, text in spec.placed_priors().items()}
+    for path, text in (texts | {("missing", name): text for name, text in spec.missing.items()}).items():
         try:
-            parse(str(text))
+            parse(text)
         except ModelError as error:
-            raise ModelError(error.message, path=("model", place, name), offset=error.offset, code=error.code) from None
+            raise ModelError(error.message, path=("model", *path), offset=error.offset, code=error.code) from None
     if columns is None:
         return
     known = columns | set(model.data.derive)
-    for name in sorted(formula.predictor_columns() | {name for name in (spec.weights, spec.censored) if name}):
-        if name not in known:
-            raise problem(f"'{name}' is not a column of the data{hint(name, known)}", "formula", code="unknown-column")
-    if formula.response in formula.predictor_columns():
-        raise problem(
-            f"the response '{formula.response}' is among its own predictors", "formula", code="self-reference"
-        )
+    beside = {name for name in (spec.weights, spec.censored) if name}
+    for parameter, each in formulas.all.items():
+        for name in sorted(each.predictor_columns() | (set() if parameter else beside)):
+            if name not in known:
+                raise ModelError(
+                    f"'{name}' is not a column of the data{hint(name, known)}",
+                    path=formulas.path(parameter),
+                    code="unknown-column",
+                )
+        if formula.response in each.predictor_columns():
+            raise ModelError(
+                f"the response '{formula.response}' is among its own predictors",
+                path=formulas.path(parameter),
+                code="self-reference",
+            )
     for name in spec.missing:
         if name not in formula.predictor_columns():
             raise problem(f"'{name}' is not a predictor of the formula", "missing", name, code="unknown-column")
+
+
+def _check_further(spec: Regression) -> None:
+    """Check the formulas of further parameters, and that their priors are mappings."""
+    chosen, further = likelihood(spec.likelihood), spec.formulas.further
+    for name, formula in further.items():
+        path = ("formula", name)
+        if name not in chosen.auxiliary:
+            alike = "psi" if name in ("zi", "hu") and "psi" in chosen.auxiliary else ""
+            can = [PREDICTED, *chosen.auxiliary]
+            raise problem(
+                f"'{name}' is no parameter of {spec.likelihood} that a formula can predict"
+                + (f"; 'psi' is, which is 1 - {name}" if alike else hint(name, can)),
+                *path,
+                code="unknown-parameter",
+            )
+        if name in chosen.fixed:
+            raise problem(
+                f"'{name}' is {chosen.fixed[name]:g} in the likelihood, and has a formula besides: leave out one",
+                *path,
+                code="conflict",
+            )
+        for word in sorted({"sigma2", "precision"} & spec.priors.keys()) if name == "sigma" else ():
+            raise problem(
+                f"'{word}' stands in place of 'sigma', which has a formula: leave out one",
+                "priors",
+                word,
+                code="conflict",
+            )
+        if name in spec.priors and not isinstance(spec.priors[name], dict):
+            raise problem(
+                f"'{name}' has a formula, so that its priors are those of coefficients:"
+                f" {name}: {{Intercept: ..., b: ...}}",
+                "priors",
+                name,
+                code="conflict",
+            )
+        for column in sorted(formula.predictor_columns() & spec.missing.keys()):
+            raise problem(
+                f"'{column}' has a model of its own, and can be a predictor of '{PREDICTED}' only, not of '{name}'",
+                *path,
+                code="unsupported",
+            )
+    for name, entry in spec.priors.items():
+        if isinstance(entry, dict) and name not in further:
+            can = f"; those with a formula are {listed(further)}" if further else ""
+            raise problem(
+                f"a mapping of priors is for a parameter with a formula of its own, which '{name}' has not{can}: write"
+                f" one prior, or formula: {{{PREDICTED}: ..., {name}: ~ x}}",
+                "priors",
+                name,
+                code="conflict",
+            )
 
 
 def compile(model: Model, data: Data) -> RegressionPosterior:

@@ -21,23 +21,9 @@ _BATCH = 4_000_000  # cells (draws × rows) in a batch
 
 def linear_predictor(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> np.ndarray:
     """Linear predictor at each draw, shape (draws, n), or (draws, n, levels) if categorical."""
-    design, draws = lowered.design, lowered.whole(draws)
-    first = next(iter(draws.values()))
+    draws = lowered.whole(draws)
     tail = (len(lowered.levels) - 1,) if lowered.likelihood.levels == "categorical" else ()
-    eta = np.zeros((len(first), design.n, *tail))
-    # Centring at the predictors' means avoids cancellation.
-    centred = lowered.centre is not None and "Intercept_centred" in draws
-    if design.names:
-        matrix = lowered.matrix if centred else design.matrix
-        eta += np.einsum("np,sp...->sn...", matrix, draws["b"], optimize=True)
-    if design.intercept:
-        eta += draws["Intercept_centred" if centred else "Intercept"][:, None]
-    for group in design.groups:
-        effects = draws[f"u_{group.name}"][:, group.codes]
-        several = effects.ndim == 3
-        eta += np.einsum("snk,nk->sn", effects, group.columns) if several else effects * group.columns[:, 0]
-    if design.offset is not None:
-        eta += design.offset if not tail else design.offset[:, None]
+    eta = lowered.main.at(draws, tail)
     return np.concatenate([np.zeros((*eta.shape[:2], 1)), eta], axis=2) if tail else eta
 
 
@@ -54,8 +40,7 @@ def parts_of(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> Iterator[tupl
             mean = category_probabilities(lowered.likelihood.levels, lowered.link, eta, part.get("cutpoints"))
         else:
             mean = inverse_link(lowered.link, eta)
-        auxiliary = {name: part[name][:, None] for name in lowered.likelihood.auxiliary}
-        yield mean, auxiliary
+        yield mean, lowered.auxiliary(part)
 
 
 def constants_of(lowered: Lowered) -> dict[str, np.ndarray]:

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from bayeslab.data.design import Design
 from bayeslab.digits import FEW_STEPS, check_digits, constant, far, power_of_two, remedy
 from bayeslab.errors import listed
+from bayeslab.families.regression.formulas import Formulas, Names
 from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regression.lowered import Remark
 from bayeslab.families.regression.rows import Rows
 from bayeslab.families.regression.spec import Regression
-from bayeslab.language.formula import Formula
 
 __all__ = ["remarks_of"]
 
 
-def remarks_of(spec: Regression, formula: Formula, design: Design, rows: Rows) -> list[Remark]:
+def remarks_of(spec: Regression, formulas: Formulas, designs: Mapping[str, Design], rows: Rows) -> list[Remark]:
+    """Remarks on the rows, the response, and the designs of the formulas by parameter ("": the predicted quantity)."""
+    formula, design = formulas.mean, designs[""]
     out: list[Remark] = []
     if rows.dropped:
         share = 1 - design.n / rows.total
         advice = "give the predictor a model of its own in `missing:` to keep the rows, or accept that they are lost"
         out.append(("missing", "rows", share, rows.dropped, advice))
-    if design.names:
-        out += _rank_remarks(design)
+    for parameter, each in designs.items():
+        if each.names:
+            out += _rank_remarks(each, Names(parameter).of("b"))
     chosen = likelihood(spec.likelihood)
     varies = rows.y is not None and not constant(rows.y)
     if rows.y is not None and varies and chosen.located and (remark := far(formula.response, rows.y)):
         out.append(("digits", formula.outcome, None, remark, remedy(rows.y)))
-    size = len(design.names) + design.intercept
+    size = sum(len(each.names) + each.intercept for each in designs.values())
     if size > design.n:
         message = f"more coefficients ({size}) than rows ({design.n}): in some directions the answer is the prior"
         out.append(("size", "b", float(size), message, "use shrinkage: horseshoe or ridge, or fewer predictors"))
@@ -46,7 +51,7 @@ def remarks_of(spec: Regression, formula: Formula, design: Design, rows: Rows) -
     return out
 
 
-def _rank_remarks(design: Design) -> list[Remark]:
+def _rank_remarks(design: Design, b: str) -> list[Remark]:
     """Constant columns, and columns that are combinations of others."""
     matrix = design.about_means[:, 1:] if design.intercept else design.matrix
     low, high = design.matrix.min(axis=0), design.matrix.max(axis=0)
@@ -63,8 +68,8 @@ def _rank_remarks(design: Design) -> list[Remark]:
     if not moving.all():
         names = [name for name, moves in zip(design.names, moving, strict=True) if not moves]
         message = f"{listed(names)} is constant in the data: its coefficient is known from its prior only"
-        out.append(("constant", f"b[{names[0]}]", None, message, "drop it from the formula"))
-    out += _few_digits(design, moving, sizes * (unit if extreme else 1.0) / np.sqrt(design.n), largest)
+        out.append(("constant", f"{b}[{names[0]}]", None, message, "drop it from the formula"))
+    out += _few_digits(design, b, moving, sizes * (unit if extreme else 1.0) / np.sqrt(design.n), largest)
     if moving.any():
         values = np.linalg.eigvalsh(gram[np.ix_(moving, moving)] / np.outer(sizes[moving], sizes[moving]))
         lost = int(np.sum(values < 1e-10 * values[-1]))
@@ -74,12 +79,12 @@ def _rank_remarks(design: Design) -> list[Remark]:
                 f"{'are' if lost > 1 else 'is'} not in the data, and known from the prior only"
             )
             out.append(
-                ("collinear", "b", float(values[0]), message, "drop a predictor, or look at predictions, not at b")
+                ("collinear", b, float(values[0]), message, f"drop a predictor, or look at predictions, not at {b}")
             )
     return out
 
 
-def _few_digits(design: Design, moving: np.ndarray, spread: np.ndarray, largest: np.ndarray) -> list[Remark]:
+def _few_digits(design: Design, b: str, moving: np.ndarray, spread: np.ndarray, largest: np.ndarray) -> list[Remark]:
     """Columns so far from zero relative to their spread that precision is lost."""
     out: list[Remark] = []
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -88,7 +93,7 @@ def _few_digits(design: Design, moving: np.ndarray, spread: np.ndarray, largest:
         name, values = design.names[k], design.matrix[:, k]
         check_digits(name, values)
         if remark := far(name, values):
-            out.append(("digits", f"b[{name}]", None, remark, remedy(values)))
+            out.append(("digits", f"{b}[{name}]", None, remark, remedy(values)))
     return out
 
 

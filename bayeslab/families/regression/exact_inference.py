@@ -13,6 +13,7 @@ import numpy as np
 
 from bayeslab.digits import spread_of
 from bayeslab.distributions import SCALARS, Density, log_density
+from bayeslab.errors import listed
 from bayeslab.exact.coordinates import Observations
 from bayeslab.exact.gaussian import GaussianModel, Posterior, Scale, empirical_bayes, integrate
 from bayeslab.families.regression.pymc_graph import observations
@@ -57,6 +58,8 @@ class _Solver:
             raise _NotExact(f"the likelihood is {spec.likelihood}, not gaussian")
         if lowered.link != "identity":
             raise _NotExact(f"the link is {lowered.link}")
+        if lowered.further:
+            raise _NotExact(f"{listed(lowered.further)} has a formula, and so a value for each row")
         if spec.missing:
             raise _NotExact("a predictor has a model of its own")
         if lowered.limits is not None:

@@ -11,10 +11,11 @@ import numpy as np
 
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
+from bayeslab.data.design import Group
 from bayeslab.errors import ModelError, listed
 from bayeslab.families.regression.design_columns import DesignColumns
 from bayeslab.families.regression.likelihoods import likelihood
-from bayeslab.families.regression.lowered import Lowered
+from bayeslab.families.regression.lowered import LinearPredictor, Lowered
 from bayeslab.families.regression.lowering import lower
 from bayeslab.families.regression.weighted import log_density
 from bayeslab.language.evaluator import Evaluator
@@ -22,11 +23,15 @@ from bayeslab.language.expansion import Expansion, check_columns, listed_numbers
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name, nodes_of
 from bayeslab.language.spec import Model
+from bayeslab.language.terms import GroupTerm
 
 __all__ = ["expand"]
 
+_OF_DESIGN = ("design", "design_mean")
+_ALIKE = " with the same standard deviation in every row"
+_LINKED = {"identity": "{}", "log": "log({})", "logit": "logit({})"}
 _LIKELIHOODS = {
-    "gaussian": "normal with the same standard deviation in every row",
+    "gaussian": f"normal{_ALIKE}",
     "student_t": "Student's t, which lets single rows lie far out",
     "bernoulli": "yes or no",
     "binomial": "so many successes among so many trials",
@@ -59,6 +64,8 @@ class _Written:
     def __init__(self, model: Model, data: Data, lowered: Lowered) -> None:
         self.model, self.data, self.lowered = model, data, lowered
         self.spec, self.formula, self.design = lowered.spec, lowered.formula, lowered.design
+        self.groups = [group for predictor in lowered.predictors for group in predictor.design.groups]
+        self.designs = {predictor.names.of(word) for predictor in lowered.predictors for word in _OF_DESIGN}
         self.row, self.levels = data.dataset.rows, likelihood(lowered.spec.likelihood).levels
         if lowered.y is None:
             raise ModelError(
@@ -82,7 +89,8 @@ class _Written:
 
     def expansion(self) -> Expansion:
         outcome = f"{self.formula.outcome}[{self.row}]"
-        self._predictors()
+        for predictor in self.lowered.predictors:
+            self._predictors(predictor)
         effects = self._effects()
         for key, text in self.lowered.nodes.items():
             if key == outcome:
@@ -96,6 +104,10 @@ class _Written:
         self.comments |= self.columns.about
         link = "" if self.lowered.link == "identity" else f" Link of the mean: {self.lowered.link}."
         kind = _LIKELIHOODS.get(self.spec.likelihood, self.spec.likelihood)
+        further = self.lowered.further
+        if further:
+            kind = kind.replace(_ALIKE, "") if "sigma" in further else kind
+            link += "".join(f" {each.formula.text}, link {each.link}." for each in further.values())
         about = (
             f"The regression {self.formula.text}\nwritten out in the model language. The response is {kind}.{link}"
             " Default priors stand here as numbers, scaled to the data."
@@ -104,22 +116,24 @@ class _Written:
 
     # -- predictors
 
-    def _predictors(self) -> None:
-        names = self.design.names
+    def _predictors(self, predictor: LinearPredictor) -> None:
+        of, names = predictor.names.of, predictor.design.names
         if not names:
             return
-        texts = self.columns.of(self.design.common)
+        texts = self.columns.of(predictor.design.common)
         if len(texts) != len(names):
             raise unsupported(f"the columns {', '.join(names)[:80]} cannot be told apart as expressions", "formula")
-        self.dims["predictor"] = list(names)
-        self.comments["predictor"] = "What each coefficient of `b` belongs to."
-        key = f"design[{self.row}, predictor]"
-        self.nodes[key] = f"stack([{', '.join(texts)}], predictor)"
-        self.comments[key] = "The predictors, a column for each coefficient, in the order of the dimension `predictor`."
-        if self.lowered.centre is not None:
-            numbers = self.spec.missing
-            key = "design_mean[predictor]"
-            self.nodes[key] = listed_numbers(self.lowered.centre) if numbers else f"mean(design, {self.row})"
+        dim, b = of("predictor"), of("b")
+        self.dims[dim] = list(names)
+        self.comments[dim] = f"What each coefficient of `{b}` belongs to."
+        key = f"{of('design')}[{self.row}, {dim}]"
+        self.nodes[key] = f"stack([{', '.join(texts)}], {dim})"
+        whose = f"The predictors of {predictor.names.parameter}" if predictor.names.parameter else "The predictors"
+        self.comments[key] = f"{whose}, a column for each coefficient, in the order of the dimension `{dim}`."
+        if predictor.centre is not None:
+            number = self.spec.missing and not predictor.names.parameter
+            key = f"{of('design_mean')}[{dim}]"
+            self.nodes[key] = listed_numbers(predictor.centre) if number else f"mean({of('design')}, {self.row})"
             self.comments[key] = "Their means over the rows of the fit, which stay what they are where new rows come."
 
     # -- group effects
@@ -127,27 +141,30 @@ class _Written:
     def _effects(self) -> dict[str, dict[str, str]]:
         """Auxiliary nodes of group effects, by the node that they follow."""
         out: dict[str, dict[str, str]] = {}
-        for group, term in zip(self.design.groups, self.formula.groups, strict=True):
-            name, effect = group.name, f"{group.name}_effect"
-            nodes = out.setdefault(f"u_{name}", {})
-            if len(term.factors) > 1:
-                self._crossed(name, term.factors, [str(label) for label in group.labels])
-            elif name != term.factors[0]:
-                raise unsupported(
-                    f"the grouping factor '{term.factors[0]}' is not a valid name of a node; rename it", "formula"
-                )
-            if group.effects == ["1"]:
-                continue
-            texts = self.columns.of(group.common)
-            ones = [] if "Intercept" not in group.common.terms else ["1"]
-            texts = [*ones, *texts]
-            if len(group.effects) == 1:
-                nodes[f"design_{name}[{self.row}]"] = texts[0]
-                continue
-            key = f"design_{name}[{self.row}, {effect}]"
-            nodes[key] = f"stack([{', '.join(texts)}], {effect})"
-            self.comments[key] = f"What the effects of a {name} are multiplied by: {', '.join(group.effects)}."
+        for predictor in self.lowered.predictors:
+            for group, term in zip(predictor.design.groups, predictor.formula.groups, strict=True):
+                label = predictor.names.group(group.name)
+                out.setdefault(f"u_{label}", {}).update(self._effects_of(label, group, term))
         return out
+
+    def _effects_of(self, label: str, group: Group, term: GroupTerm) -> dict[str, str]:
+        name, effect = group.name, f"{label}_effect"
+        if len(term.factors) > 1:
+            self._crossed(name, term.factors, [str(each) for each in group.labels])
+        elif name != term.factors[0]:
+            raise unsupported(
+                f"the grouping factor '{term.factors[0]}' is not a valid name of a node; rename it", "formula"
+            )
+        if group.effects == ["1"]:
+            return {}
+        texts = self.columns.of(group.common)
+        ones = [] if "Intercept" not in group.common.terms else ["1"]
+        texts = [*ones, *texts]
+        if len(group.effects) == 1:
+            return {f"design_{label}[{self.row}]": texts[0]}
+        key = f"design_{label}[{self.row}, {effect}]"
+        self.comments[key] = f"What the effects of a {name} are multiplied by: {', '.join(group.effects)}."
+        return {key: f"stack([{', '.join(texts)}], {effect})"}
 
     def _crossed(self, name: str, factors: tuple[str, ...], labels: list[str]) -> None:
         """Index of each combination of levels among those that occur."""
@@ -164,15 +181,15 @@ class _Written:
     def _node(self, key: str, text: str) -> None:
         """A node of the lowered model, with numbers in place of columns that the table does not have."""
         name = key.split("[")[0]
-        if name in ("design", "design_mean"):
+        if name in self.designs:
             return
         for column, given in self.lowered.data.dataset.columns.items():
-            if column in ("design", "design_mean") or column.startswith("design_") or self.row in (given.dims or ()):
+            if column in self.designs or column.startswith("design_") or self.row in (given.dims or ()):
                 continue
             if not re.search(rf"\b{re.escape(column)}\b", text):
                 continue
             if column.startswith("pick_"):
-                text = self._picked()
+                text = self._picked(next(each for each in self.lowered.predictors if each.names.of("b") == name))
                 break
             if column in ("b_location", "b_scale") or column.startswith(("b_location_", "b_scale_")):
                 text = re.sub(rf"\b{re.escape(column)}\b", numbers(given.values), text)
@@ -183,20 +200,22 @@ class _Written:
         self.nodes[key] = text
         self._comment(key, name)
 
-    def _picked(self) -> str:
+    def _picked(self, predictor: LinearPredictor) -> str:
         """The slopes, each an element of the vector of its kind of prior."""
         order: dict[str, str] = {}
-        for dim, labels in self.lowered.model.dims.items():
-            if re.fullmatch(r"predictor_\d+", dim) and isinstance(labels, list):
-                order |= {str(label): f"_b_{dim.removeprefix('predictor_')}[{str(label)!r}]" for label in labels}
-        return f"stack([{', '.join(order[name] for name in self.design.names)}], predictor)"
+        dim, b = predictor.names.of("predictor"), predictor.names.of("b")
+        for kind, labels in self.lowered.model.dims.items():
+            number = kind.removeprefix(f"{dim}_")
+            if number != kind and number.isdigit() and isinstance(labels, list):
+                order |= {str(label): f"_{b}_{number}[{str(label)!r}]" for label in labels}
+        return f"stack([{', '.join(order[name] for name in predictor.design.names)}], {dim})"
 
     def _dims_of(self, key: str) -> None:
         """Dimensions of a node that exist only in the model."""
         inside = key.partition("[")[2].removesuffix("]")
         for dim in (part.strip() for part in inside.split(",") if part):
             entry = self.lowered.model.dims.get(dim)
-            single = any(dim == group.name for group in self.design.groups) and dim in self.data.labels
+            single = any(dim == group.name for group in self.groups) and dim in self.data.labels
             if entry is not None and dim not in self.dims and not single:
                 self.dims[dim] = entry
 
@@ -215,19 +234,35 @@ class _Written:
             "_slab": "Squared scale of slopes that are not shrunk away.",
             "_local": "Scale of each slope, heavy-tailed: few are large.",
         }.get(name)
-        for group in self.design.groups:
-            text = {
-                f"sd_{group.name}": f"How much {group.name} levels differ.",
-                f"_chol_{group.name}": f"Standard deviations and correlations of the effects of a {group.name},"
-                " as a Cholesky factor.",
-                f"_length_{group.name}": "Lengths of the rows of this factor, divided out: the standard deviations are"
-                " known.",
-                f"_raw_{group.name}": f"Effects of each {group.name}, over their standard deviation (non-centred).",
-                f"u_{group.name}": f"Effects of each {group.name}: how far it lies from the population.",
-                f"corr_{group.name}": "The correlations themselves, to be looked at.",
-            }.get(name, text)
+        for predictor in self.lowered.predictors:
+            text = self._comment_of(predictor, name) or text
         if text:
             self.comments[key] = text
+
+    def _comment_of(self, predictor: LinearPredictor, name: str) -> str | None:
+        names, whose = predictor.names, ""
+        texts: dict[str, str] = {}
+        if names.parameter:
+            whose = f" on {names.parameter}"
+            shown = _LINKED[predictor.link].format(names.parameter)
+            texts = {
+                names.centred: f"{names.parameter} where every predictor of it is at its mean.",
+                names.of("Intercept"): f"{shown} where every predictor of it is 0.",
+                names.of("b"): f"Slopes: what one unit more of a predictor adds to {shown}.",
+            }
+        for group in predictor.design.groups:
+            label = names.group(group.name)
+            texts |= {
+                f"sd_{label}": f"How much {group.name} levels differ{whose and f' in {names.parameter}'}.",
+                f"_chol_{label}": f"Standard deviations and correlations of the effects of a {group.name}{whose},"
+                " as a Cholesky factor.",
+                f"_length_{label}": "Lengths of the rows of this factor, divided out: the standard deviations are"
+                " known.",
+                f"_raw_{label}": f"Effects of each {group.name}{whose}, over their standard deviation (non-centred).",
+                f"u_{label}": f"Effects of each {group.name}{whose}: how far it lies from the population.",
+                f"corr_{label}": "The correlations themselves, to be looked at.",
+            }
+        return texts.get(name)
 
     # -- the response
 
@@ -237,20 +272,10 @@ class _Written:
             self.derive[outcome] = self.formula.response
         for name in self.spec.missing:
             text = text.replace(f" + {name} * ({name}_slopes @ b)", "")
-        if self.lowered.centre is not None:
-            text = text.replace("design @ b", "(design - design_mean) @ b")
-        if self.design.offset is not None:
-            offset = f"offset[{self.row}]"
-            self.nodes[offset] = self.columns.offsets(self.design.common)
-            self.comments[offset] = "Added to the linear predictor as it is, with no coefficient."
+        for predictor in self.lowered.predictors:
+            text = self._predicted(predictor, text)
         if self.formula.trials:
             text = re.sub(r"\btrials\b", self.formula.trials, text)
-        for group, term in zip(self.design.groups, self.formula.groups, strict=True):
-            if len(term.factors) > 1:
-                name, pair = group.name, f"index({term.factors[0]})[{term.factors[0]}]"
-                for factor in term.factors[1:]:
-                    pair = f"({pair}) * {len(self.data.labels[factor])} + index({factor})[{factor}]"
-                text = text.replace(f"u_{name}[{name}]", f"u_{name}[{name}_number[{pair}]]")
         if self.levels == "categorical":
             contrasts = "contrasts[response_contrast, response_level]"
             self.nodes[contrasts] = "index(response_contrast) + 1 == index(response_level)"
@@ -272,6 +297,25 @@ class _Written:
                 f"Each row counts as often as its {self.spec.weights} says: its log likelihood is there once already,"
                 " and this adds the rest."
             )
+
+    def _predicted(self, predictor: LinearPredictor, text: str) -> str:
+        """The response, with the parts of one linear predictor in the language."""
+        of = predictor.names.of
+        design, b, offset = of("design"), of("b"), of("offset")
+        if predictor.centre is not None:
+            text = re.sub(rf"\b{design} @ {b}\b", f"({design} - {of('design_mean')}) @ {b}", text)
+        if predictor.design.offset is not None:
+            key = f"{offset}[{self.row}]"
+            self.nodes[key] = self.columns.offsets(predictor.design.common)
+            self.comments[key] = "Added to the linear predictor as it is, with no coefficient."
+        for group, term in zip(predictor.design.groups, predictor.formula.groups, strict=True):
+            if len(term.factors) > 1:
+                name, pair = group.name, f"index({term.factors[0]})[{term.factors[0]}]"
+                for factor in term.factors[1:]:
+                    pair = f"({pair}) * {len(self.data.labels[factor])} + index({factor})[{factor}]"
+                u = f"u_{predictor.names.group(name)}"
+                text = re.sub(rf"\b{u}\[{name}\]", f"{u}[{name}_number[{pair}]]", text)
+        return text
 
     def _with_eta(self, text: str) -> str:
         """The response with the linear predictor as a node, since its density occurs several times."""
@@ -306,7 +350,7 @@ class _Written:
     def _check_names(self) -> None:
         """Check that no node or dimension has the name of an unrelated column of the table."""
         columns = set(self.data.dataset.columns)
-        allowed = {self.formula.outcome, *self.spec.missing} | {f for g in self.formula.groups for f in g.factors}
+        allowed = {self.formula.outcome, *self.spec.missing} | self.spec.formulas.factors()
         check_columns(self.nodes, self.dims.keys() - self.model.dims.keys(), columns, allowed, "formula")
         if not self.formula.column and self.formula.outcome in columns:
             raise ModelError(
@@ -325,13 +369,17 @@ def _verify(model: Model, data: Data, lowered: Lowered, expansion: Expansion) ->
     """
     expanded = Model(**expansion.content(model))
     bound = bind(expanded, data.dataset, expanded.factors())
-    wanted = {"offset": lowered.design.offset}
-    wanted |= {"design": lowered.design.matrix if lowered.design.names and not lowered.spec.missing else None}
-    wanted |= {
-        f"design_{group.name}": group.columns if len(group.effects) > 1 else group.columns[:, 0]
-        for group in lowered.design.groups
-        if group.effects != ["1"]
-    }
+    wanted: dict[str, np.ndarray | None] = {}
+    for predictor in lowered.predictors:
+        design, names = predictor.design, predictor.names
+        plain = names.parameter or not lowered.spec.missing
+        wanted[names.of("offset")] = design.offset
+        wanted[names.of("design")] = design.matrix if design.names and plain else None
+        wanted |= {
+            f"design_{names.group(group.name)}": group.columns if len(group.effects) > 1 else group.columns[:, 0]
+            for group in design.groups
+            if group.effects != ["1"]
+        }
     evaluator = Evaluator(bound.term, bound.labels, bound.frozen, rows=bound.dataset.rows, cells=bound.cells)
     for name, node in nodes_of(expansion.nodes).items():
         if (matrix := wanted.get(name)) is None:

@@ -12,6 +12,7 @@ from bayeslab.errors import OptionError
 from bayeslab.families.regression.arrays import constants_of, linear_predictor
 from bayeslab.families.regression.likelihoods import category_probabilities, inverse_link
 from bayeslab.families.regression.lowered import Lowered
+from bayeslab.language.formula import Formula
 from bayeslab.posterior.expectation import Scale
 
 __all__ = ["ExpectedResponse"]
@@ -29,26 +30,31 @@ class ExpectedResponse:
 
     @cached_property
     def predictors(self) -> tuple[str, ...]:
-        """Predictors in the order of the formula: common terms, effects of groups, groups."""
-        formula = self.lowered.formula
-        terms = [*formula.common.terms, *(term for group in formula.groups for term in group.effects.terms)]
-        names = [name for term in terms for factor in term for name in sorted(factor.names)]
-        rest = [name for group in formula.groups for name in group.factors]
-        known = formula.predictor_columns()
+        """Predictors in the order of the formulas: common terms, effects of groups, groups."""
+        formulas = self._formulas
+        common = [term for formula in formulas for term in formula.common.terms]
+        effects = [term for formula in formulas for group in formula.groups for term in group.effects.terms]
+        names = [name for term in [*common, *effects] for factor in term for name in sorted(factor.names)]
+        rest = [name for formula in formulas for group in formula.groups for name in group.factors]
+        known = {name for formula in formulas for name in formula.predictor_columns()}
         return tuple(dict.fromkeys(name for name in [*names, *sorted(known), *rest] if name in known))
+
+    @property
+    def _formulas(self) -> list[Formula]:
+        return [predictor.formula for predictor in self.lowered.predictors]
 
     @cached_property
     def grouping(self) -> frozenset[str]:
         """The columns that occur as grouping factors and nowhere else."""
-        formula = self.lowered.formula
-        effects = {name for group in formula.groups for name in group.effects.names}
-        factors = {name for group in formula.groups for name in group.factors}
-        return frozenset(factors - effects - formula.common.names)
+        groups = [group for formula in self._formulas for group in formula.groups]
+        effects = {name for group in groups for name in group.effects.names}
+        factors = {name for group in groups for name in group.factors}
+        return frozenset(factors - effects).difference(*(formula.common.names for formula in self._formulas))
 
     @cached_property
     def factors(self) -> frozenset[str]:
-        """The columns that the formula never uses as numbers."""
-        return frozenset(self.predictors) - self.lowered.formula.quantities()
+        """The columns that no formula uses as numbers."""
+        return frozenset(self.predictors).difference(*(formula.quantities() for formula in self._formulas))
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -127,15 +133,18 @@ class ExpectedResponse:
 
     def _typical(self, draws: Mapping[str, np.ndarray], columns: Collection[str]) -> Mapping[str, np.ndarray]:
         """The draws, with the effects of groups in any of the columns set to zero."""
-        named = {f"u_{group.name}": group.factors for group in self.lowered.formula.groups}
+        named = {
+            f"u_{predictor.names.group(group.name)}": group.factors
+            for predictor in self.lowered.predictors
+            for group in predictor.formula.groups
+        }
         zero = {name for name, factors in named.items() if set(columns) & set(factors)}
         return {name: np.zeros_like(value) if name in zero else value for name, value in draws.items()}
 
     def _moments(self, driven: np.ndarray, draws: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the response; of the share of successes if it counts them."""
         lowered = self.lowered
-        auxiliary = {name: draws[name][:, None] for name in lowered.likelihood.auxiliary}
-        made = lowered.likelihood.moments(driven, auxiliary, constants_of(lowered))
+        made = lowered.likelihood.moments(driven, lowered.auxiliary(draws), constants_of(lowered))
         if made is None:
             raise OptionError(
                 f"the mean of a {lowered.spec.likelihood} response has no closed form: scale='parameter' is the"

@@ -23,7 +23,16 @@ from bayeslab.errors import ModelError, hint, listed
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
 
-__all__ = ["INVERSE_LINKS", "LIKELIHOODS", "Likelihood", "accepted", "inverse_link", "likelihood"]
+__all__ = [
+    "INVERSE_LINKS",
+    "LIKELIHOODS",
+    "LINKS",
+    "Likelihood",
+    "accepted",
+    "forward_link",
+    "inverse_link",
+    "likelihood",
+]
 
 type Arrays = Mapping[str, np.ndarray]
 
@@ -35,6 +44,10 @@ INVERSE_LINKS = {
     "probit": "Phi({eta})",
     "cloglog": "1 - exp(-exp({eta}))",
 }
+
+
+# Links of further parameters in the model language.
+LINKS = {"identity": "{value}", "log": "log({value})", "logit": "logit({value})"}
 
 
 def inverse_link(link: str, eta: np.ndarray) -> np.ndarray:
@@ -81,6 +94,18 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
+
+
+def forward_link(link: str, value: np.ndarray) -> np.ndarray:
+    """Values of a further parameter on the scale of its linear predictor."""
+    with np.errstate(divide="ignore"):
+        match link:
+            case "log":
+                return np.log(value)
+            case "logit":
+                return np.asarray(special.logit(value))
+            case _:
+                return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,11 +232,23 @@ class Likelihood:
             return "numbers strictly between 0 and 1"
         return f"numbers {self.declaration.domain.values.words(low, high)}"
 
-    def refused(self, name: str, value: float) -> str:
-        """Reason why a further parameter cannot have a value; empty if it can."""
+    def _interval(self, name: str) -> Interval | None:
+        """The domain of a further parameter; None if it is the real line."""
         of = [word for word, tree in self._arguments.items() if isinstance(tree, ast.Name) and tree.id == name]
         intervals = self.declaration.domain.parameters
-        interval = next((intervals[word] for word in of if word in intervals), None if of else _POSITIVE)
+        return next((intervals[word] for word in of if word in intervals), None if of else _POSITIVE)
+
+    def link_of(self, name: str) -> Literal["identity", "log", "logit"]:
+        """The link of a further parameter that has a formula: log if positive, logit if a probability."""
+        interval = self._interval(name)
+        if interval is None:
+            return "identity"
+        assert (interval.low, interval.high) in ((0.0, np.inf), (0.0, 1.0)), name
+        return "log" if interval.high == np.inf else "logit"
+
+    def refused(self, name: str, value: float) -> str:
+        """Reason why a further parameter cannot have a value; empty if it can."""
+        interval = self._interval(name)
         if interval is None:
             return ""
         ends = float(interval.low), float(interval.high)

@@ -11,7 +11,8 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.design import Design
 from bayeslab.distributions import DISTRIBUTIONS
-from bayeslab.families.regression.likelihoods import Likelihood, likelihood
+from bayeslab.families.regression.formulas import Names
+from bayeslab.families.regression.likelihoods import Likelihood, forward_link, inverse_link, likelihood
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
@@ -20,53 +21,36 @@ from bayeslab.language.formula import Formula
 from bayeslab.language.nodes import call_name
 from bayeslab.language.spec import Model
 
-__all__ = ["Lowered", "Remark", "link_of"]
+__all__ = ["LinearPredictor", "Lowered", "Remark", "link_of"]
 
 type Remark = tuple[str, str, float | None, str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Lowered:
-    """A regression resolved on its data.
+class LinearPredictor:
+    """The linear predictor of one parameter of the likelihood, on the data.
 
     Attributes
     ----------
-    model, data
-        The model as nodes of the family ``graph``, and the data with the design matrix.
+    names : Names
+        Names of its nodes; ``names.parameter`` is "" for the predicted quantity.
+    formula : Formula
+    link : str
     design : Design
         Design of these data.
     centre, centre_rest : ndarray (p,) or None
         Means of the predictors in the fit, as sums of two doubles, if the intercept refers to centred predictors.
-    y : ndarray (n,) or None
-        Response: numbers, or codes of ``levels``.
     slopes : tuple of str
         Prior of each column of the design matrix.
-    nodes : dict of str to str
     """
 
-    spec: Regression
+    names: Names
     formula: Formula
-    model: Model
-    data: Data
+    link: str
     design: Design
     centre: np.ndarray | None
     centre_rest: np.ndarray | None
-    y: np.ndarray | None
-    levels: tuple[str, ...]
-    trials: np.ndarray | None
-    weights: np.ndarray | None
-    limits: tuple[np.ndarray, np.ndarray] | None
     slopes: tuple[str, ...]
-    nodes: dict[str, str]
-    remarks: tuple[Remark, ...] = ()
-
-    @property
-    def likelihood(self) -> Likelihood:
-        return likelihood(self.spec.likelihood)
-
-    @property
-    def link(self) -> str:
-        return link_of(self.spec)
 
     @property
     def matrix(self) -> np.ndarray:
@@ -81,6 +65,116 @@ class Lowered:
         if self.centre is self.design.means[0]:
             return self.design.about_means
         return self.design.about(self.centre, self.centre_rest)
+
+    def at(self, draws: Mapping[str, np.ndarray], tail: tuple[int, ...] = ()) -> np.ndarray:
+        """The linear predictor at each draw, shape (draws, n, *tail).
+
+        Parameters
+        ----------
+        draws
+            Draws of all parameters, fixed ones too.
+        tail
+            Lengths of further axes of the coefficients: those of categories.
+        """
+        design, names = self.design, self.names
+        eta = np.zeros((len(next(iter(draws.values()))), design.n, *tail))
+        # Centring at the predictors' means avoids cancellation.
+        centred = self.centre is not None and names.centred in draws
+        if design.names:
+            matrix = self.matrix if centred else design.matrix
+            eta += np.einsum("np,sp...->sn...", matrix, draws[names.of("b")], optimize=True)
+        if design.intercept:
+            eta += (self._linked(draws[names.centred]) if centred else draws[names.of("Intercept")])[:, None]
+        for group in design.groups:
+            effects = draws[f"u_{names.group(group.name)}"][:, group.codes]
+            several = effects.ndim == 3
+            eta += np.einsum("snk,nk->sn", effects, group.columns) if several else effects * group.columns[:, 0]
+        if design.offset is not None:
+            eta += design.offset if not tail else design.offset[:, None]
+        return eta
+
+    def _linked(self, value: np.ndarray) -> np.ndarray:
+        """The centred intercept; of a further parameter the node holds its value."""
+        return forward_link(self.link, value) if self.names.parameter else value
+
+    def values(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The parameter at each draw, shape (draws, n)."""
+        return inverse_link(self.link, self.at(draws))
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """A regression resolved on its data.
+
+    Attributes
+    ----------
+    model, data
+        The model as nodes of the family ``graph``, and the data with the design matrix.
+    main : LinearPredictor
+        Of the predicted quantity.
+    further : dict of str to LinearPredictor
+        Those of further parameters of the likelihood that vary by row.
+    y : ndarray (n,) or None
+        Response: numbers, or codes of ``levels``.
+    nodes : dict of str to str
+    """
+
+    spec: Regression
+    model: Model
+    data: Data
+    main: LinearPredictor
+    further: dict[str, LinearPredictor]
+    y: np.ndarray | None
+    levels: tuple[str, ...]
+    trials: np.ndarray | None
+    weights: np.ndarray | None
+    limits: tuple[np.ndarray, np.ndarray] | None
+    nodes: dict[str, str]
+    remarks: tuple[Remark, ...] = ()
+
+    @property
+    def predictors(self) -> tuple[LinearPredictor, ...]:
+        """All linear predictors, that of the predicted quantity first."""
+        return (self.main, *self.further.values())
+
+    @property
+    def formula(self) -> Formula:
+        return self.main.formula
+
+    @property
+    def design(self) -> Design:
+        return self.main.design
+
+    @property
+    def centre(self) -> np.ndarray | None:
+        return self.main.centre
+
+    @property
+    def slopes(self) -> tuple[str, ...]:
+        return self.main.slopes
+
+    @property
+    def matrix(self) -> np.ndarray:
+        return self.main.matrix
+
+    @property
+    def with_ones(self) -> np.ndarray:
+        return self.main.with_ones
+
+    @property
+    def likelihood(self) -> Likelihood:
+        return likelihood(self.spec.likelihood)
+
+    @property
+    def link(self) -> str:
+        return self.main.link
+
+    def auxiliary(self, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The likelihood's further parameters at each draw, (draws, n) if they vary by row, otherwise (draws, 1)."""
+        return {
+            name: self.further[name].values(draws) if name in self.further else draws[name][:, None]
+            for name in self.likelihood.auxiliary
+        }
 
     @cached_property
     def fixed(self) -> dict[str, np.ndarray]:
@@ -125,6 +219,7 @@ class Lowered:
         size = 1 + len(self.design.names) + sum(len(g.labels) * len(g.effects) for g in groups)
         per_row = 1 + len(self.design.names) + sum(len(g.effects) for g in groups)
         linear = self.likelihood.distribution == "Normal" and self.link == "identity" and self.additive
+        linear = linear and not self.further
         return linear and self.limits is None and size**2 < self.design.n * per_row
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,14 +15,15 @@ from bayeslab.data.design import Design
 from bayeslab.digits import check_size
 from bayeslab.errors import BayeslabError
 from bayeslab.families import graph as graphs
+from bayeslab.families.regression.coefficients import problem
 from bayeslab.families.regression.data_remarks import remarks_of
+from bayeslab.families.regression.formulas import Formulas, Names, placed
 from bayeslab.families.regression.likelihoods import likelihood
-from bayeslab.families.regression.lowered import Lowered, Remark
+from bayeslab.families.regression.lowered import LinearPredictor, Lowered, Remark, link_of
 from bayeslab.families.regression.rows import Rows, complete_rows, filled, without_response
 from bayeslab.families.regression.spec import Regression
-from bayeslab.families.regression.writer import Writer, problem
+from bayeslab.families.regression.writer import Writer, varies
 from bayeslab.language.expressions import parse
-from bayeslab.language.formula import Formula, parse_formula
 from bayeslab.language.spec import Model
 
 __all__ = ["lower", "written_places"]
@@ -36,40 +38,36 @@ def lower(model: Model, data: Data, origin: Lowered | None = None) -> Lowered:
         The regression on the data of the fit, if the model's data are others; None: computed from the model.
     """
     assert isinstance(model.model, Regression)
-    spec = model.model
-    formula = parse_formula(spec.formula)
+    spec, formulas = model.model, model.model.formulas
     base = lower(model, data.origin) if data.origin is not None and origin is None else origin
     remarks: list[Remark] = []
-    rows = complete_rows(spec, formula, data, base)
+    rows = complete_rows(spec, formulas, data, base)
     values = filled(spec.missing, data)
     if base is not None:
-        design = base.design.on(formula, values, rows.complete)
-        nodes, slopes, dims = base.nodes, list(base.slopes), dict(base.model.dims)
-        centre, rest = base.centre, base.centre_rest
+        predictors = {
+            p.names.parameter: _on(p, values, rows, formulas.path(p.names.parameter)) for p in base.predictors
+        }
+        nodes, dims = base.nodes, dict(base.model.dims)
         base_dataset = base.data.dataset
         fixed = {
             n: c for n, c in base_dataset.columns.items() if c.dims is not None and base_dataset.rows not in c.dims
         }
     else:
-        design = Design.of(
-            formula, values, rows.complete, without_intercept=likelihood(spec.likelihood).levels == "ordered"
-        )
-        for name, column in zip(design.names, design.matrix.T, strict=True):
-            check_size(column, f"the predictor '{name}'")
-        for name, sizes in (("the offset", design.offset), (f"the weight '{spec.weights}'", rows.weights)):
-            if sizes is not None:
-                check_size(sizes, name)
-        remarks = remarks_of(spec, formula, design, rows)
-        written = Writer(spec, formula, design, rows, data.dataset.rows, without_response(formula, data))
-        nodes, slopes, centre, dims, fixed = (
-            written.nodes,
-            written.slopes,
-            written.centre,
-            written.dims,
-            written.columns,
-        )
-        rest = None if centre is None else design.means[1]
-    columns = fixed | _columns(spec, formula, data, design, rows, centre, rest)
+        designs = _designs(spec, formulas, values, rows)
+        varying = {parameter: design for parameter, design in designs.items() if not parameter or varies(design)}
+        remarks = remarks_of(spec, formulas, varying, rows)
+        written = Writer(spec, designs, rows, data.dataset.rows, without_response(formulas.mean, data))
+        nodes, dims, fixed = written.nodes, written.dims, written.columns
+        predictors = {
+            parameter: LinearPredictor(
+                Names(parameter), formulas.all[parameter],
+                likelihood(spec.likelihood).link_of(parameter) if parameter else link_of(spec), design,
+                centre := written.centres[parameter], None if centre is None else design.means[1],
+                tuple(written.slopes[parameter]),
+            )
+            for parameter, design in varying.items()
+        }  # fmt: skip
+    columns = fixed | _columns(spec, data, predictors, rows)
     lowered_model = Model(
         name=model.name, about=model.about, data={"rows": data.dataset.rows}, dims=dims,
         model=graphs.Graph(nodes={**nodes}), seed=model.seed,
@@ -84,10 +82,34 @@ def lower(model: Model, data: Data, origin: Lowered | None = None) -> Lowered:
     with written_places(spec, nodes):
         graphs.check(lowered_model, set(columns))
     lowered_data = bind(lowered_model, dataset, lowered_model.factors())
+    main = predictors.pop("")
     return Lowered(
-        spec, formula, lowered_model, lowered_data, design, centre, rest, rows.y, rows.levels, rows.trials,
-        rows.weights, rows.limits, tuple(slopes), nodes, tuple(remarks),
+        spec, lowered_model, lowered_data, main, predictors, rows.y, rows.levels, rows.trials, rows.weights,
+        rows.limits, nodes, tuple(remarks),
     )  # fmt: skip
+
+
+def _designs(spec: Regression, formulas: Formulas, values: Data, rows: Rows) -> dict[str, Design]:
+    """The design of each formula at the rows of the fit, by parameter."""
+    ordered = likelihood(spec.likelihood).levels == "ordered"
+    out: dict[str, Design] = {}
+    for parameter, formula in formulas.all.items():
+        with placed(formulas.path(parameter)):
+            design = Design.of(formula, values, rows.complete, without_intercept=ordered and not parameter)
+        for name, column in zip(design.names, design.matrix.T, strict=True):
+            check_size(column, f"the predictor '{name}'")
+        if design.offset is not None:
+            check_size(design.offset, "the offset")
+        out[parameter] = design
+    if rows.weights is not None:
+        check_size(rows.weights, f"the weight '{spec.weights}'")
+    return out
+
+
+def _on(predictor: LinearPredictor, values: Data, rows: Rows, path: tuple[str, ...]) -> LinearPredictor:
+    """The linear predictor on other data, with the coding of the fit."""
+    with placed(path):
+        return replace(predictor, design=predictor.design.on(predictor.formula, values, rows.complete))
 
 
 @contextmanager
@@ -97,34 +119,53 @@ def written_places(spec: Regression, nodes: Mapping[str, str]) -> Iterator[None]
         yield
     except BayeslabError as error:
         text = next((nodes[str(word)] for word in error.path if str(word) in nodes), None)
-        for place, written in (("priors", spec.priors), ("missing", spec.missing)):
-            for name, prior in written.items():
-                if str(prior) == text:
-                    path = ("model", place, name)
-                    raise type(error)(error.message, path=path, offset=error.offset, code=error.code) from None
+        written = {("priors", *path): prior for path, prior in spec.placed_priors().items()}
+        written |= {("missing", name): prior for name, prior in spec.missing.items()}
+        for path, prior in written.items():
+            if prior == text:
+                path = ("model", *path)
+                raise type(error)(error.message, path=path, offset=error.offset, code=error.code) from None
         raise
 
 
-def _columns(
-    spec: Regression,
-    formula: Formula,
-    data: Data,
-    design: Design,
-    rows: Rows,
-    centre: np.ndarray | None,
-    centre_rest: np.ndarray | None,
-) -> dict[str, Column]:
+def _columns(spec: Regression, data: Data, predictors: Mapping[str, LinearPredictor], rows: Rows) -> dict[str, Column]:
     """The columns of the lowered model with a value for each row."""
-    dim = data.dataset.rows
-    out: dict[str, Column] = {}
-    matrix = design.matrix
-    if centre is not None and centre_rest is not None:
-        centred_at_means = design.names and centre is design.means[0]
-        matrix = (design.about_means if centred_at_means else design.about(centre, centre_rest))[:, 1:]
-    matrix = matrix.copy() if spec.missing else matrix
+    dim, main = data.dataset.rows, predictors[""]
+    out = _missing_columns(spec, data, main, rows) if spec.missing else {}
+    for predictor in predictors.values():
+        design, names = predictor.design, predictor.names
+        if design.names and names.of("design") not in out:
+            out[names.of("design")] = Column(predictor.matrix, (dim, names.of("predictor")))
+        if design.offset is not None:
+            out[names.of("offset")] = Column(design.offset, (dim,))
+        for group in design.groups:
+            label = names.group(group.name)
+            out[group.name] = Column(group.labels[group.codes], (dim,))
+            if group.effects != ["1"]:
+                several = len(group.effects) > 1
+                columns, dims = (group.columns, (dim, f"{label}_effect")) if several else (group.columns[:, 0], (dim,))
+                out[f"design_{label}"] = Column(columns, dims)
+    if rows.trials is not None:
+        out["trials"] = Column(rows.trials.astype(np.int64), (dim,))
+    if rows.limits is not None:
+        out["lower"], out["upper"] = (Column(limit, (dim,)) for limit in rows.limits)
+    if rows.y is not None:
+        out[main.formula.outcome] = Column(rows.y, (dim,))
+    elif not out:
+        out["rows"] = Column(np.zeros(len(rows.complete)), (dim,))
+    if likelihood(spec.likelihood).levels == "categorical":
+        contrasts = np.eye(len(rows.levels))[1:]
+        out["contrasts"] = Column(contrasts, ("response_contrast", "response_level"))
+    return out
+
+
+def _missing_columns(spec: Regression, data: Data, main: LinearPredictor, rows: Rows) -> dict[str, Column]:
+    """The design matrix without the predictors that have models, these predictors, and what their models read."""
+    dim, out = data.dataset.rows, {}
+    matrix = main.matrix.copy()
     for name in spec.missing:
-        ones, twos = (_with(data, name, value, formula, design, rows.complete) for value in (1.0, 2.0))
-        zeros = _with(data, name, 0.0, formula, design, rows.complete)
+        ones, twos = (_with(data, name, value, main, rows.complete) for value in (1.0, 2.0))
+        zeros = _with(data, name, 0.0, main, rows.complete)
         moved = np.any(ones != twos, axis=0)
         if np.any(zeros[:, moved] != 0) or not np.allclose(twos[:, moved], 2 * ones[:, moved]):
             raise problem(
@@ -134,37 +175,18 @@ def _columns(
                 code="unsupported",
             )
         rest = np.where(moved, ones, 0.0)
-        matrix[:, moved] = 0.0 if centre is None else -centre[moved]
+        matrix[:, moved] = 0.0 if main.centre is None else -main.centre[moved]
         out[f"{name}_slopes"] = Column(rest, (dim, "predictor"))
         out[name] = Column(data.dataset.columns[name].values.astype(float)[rows.complete], (dim,))
         for used in parse(spec.missing[name]).names:
             if data.has(used) and used not in out:
                 out[used] = Column(np.asarray(data.term(used, role="read by a prior").value)[rows.complete], (dim,))
-    if design.names:
+    if main.design.names:
         out["design"] = Column(matrix, (dim, "predictor"))
-    if design.offset is not None:
-        out["offset"] = Column(design.offset, (dim,))
-    if rows.trials is not None:
-        out["trials"] = Column(rows.trials.astype(np.int64), (dim,))
-    if rows.limits is not None:
-        out["lower"], out["upper"] = (Column(limit, (dim,)) for limit in rows.limits)
-    for group in design.groups:
-        out[group.name] = Column(group.labels[group.codes], (dim,))
-        if group.effects != ["1"]:
-            several = len(group.effects) > 1
-            columns, dims = (group.columns, (dim, f"{group.name}_effect")) if several else (group.columns[:, 0], (dim,))
-            out[f"design_{group.name}"] = Column(columns, dims)
-    if rows.y is not None:
-        out[formula.outcome] = Column(rows.y, (dim,))
-    elif not out:
-        out["rows"] = Column(np.zeros(len(rows.complete)), (dim,))
-    if likelihood(spec.likelihood).levels == "categorical":
-        contrasts = np.eye(len(rows.levels))[1:]
-        out["contrasts"] = Column(contrasts, ("response_contrast", "response_level"))
     return out
 
 
-def _with(data: Data, name: str, value: float, formula: Formula, design: Design, complete: np.ndarray) -> np.ndarray:
+def _with(data: Data, name: str, value: float, main: LinearPredictor, complete: np.ndarray) -> np.ndarray:
     """The design matrix with one predictor set to a number."""
     columns = dict(data.dataset.columns)
     columns[name] = Column(np.full(len(columns[name].values), value), columns[name].dims)
@@ -174,4 +196,4 @@ def _with(data: Data, name: str, value: float, formula: Formula, design: Design,
     changed = Data(
         Dataset(columns, data.dataset.rows, data.dataset.levels), data.labels, data.derive, data.factors, data.frozen
     )
-    return design.on(formula, changed, complete).matrix
+    return main.design.on(main.formula, changed, complete).matrix

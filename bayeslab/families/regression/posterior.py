@@ -25,7 +25,6 @@ from bayeslab.families.regression.pymc_graph import with_rows_summed, with_weigh
 from bayeslab.families.regression.rows import without_response
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.expressions import parse
-from bayeslab.language.formula import parse_formula
 from bayeslab.language.nodes import call_name
 from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
 from bayeslab.posterior.event_kinds import DENSITY, LEFT, PROBABILITY, RIGHT
@@ -46,7 +45,7 @@ class RegressionPosterior(Posterior):
 
     def suited_prediction(self) -> Literal["mean", "probabilities"]:
         """``probabilities`` for a response of levels without numbers, otherwise ``mean``."""
-        column = self.data.dataset.columns.get(parse_formula(self.spec.formula).response)
+        column = self.data.dataset.columns.get(self.spec.formulas.mean.response)
         words = column is not None and column.values.dtype.kind not in "biuf"
         chosen = likelihood(self.spec.likelihood)
         return "probabilities" if chosen.levels == "categorical" or (chosen.coded and words) else "mean"
@@ -153,10 +152,15 @@ class RegressionPosterior(Posterior):
                 )
             elif call_name(parse(text).tree) in {*DISTRIBUTIONS, "Ordered"} and not name.startswith("_"):
                 out[node] = text
-        slopes = {f"b[{name}]": text for name, text in zip(lowered.design.names, lowered.slopes, strict=True)}
+        slopes = {
+            f"{predictor.names.of('b')}[{name}]": text
+            for predictor in lowered.predictors
+            for name, text in zip(predictor.design.names, predictor.slopes, strict=True)
+        }
         if lowered.spec.shrinkage == "horseshoe":
-            slopes = {"b": "horseshoe of scale tau, slab InverseGamma(2, 8)"}
-        omitted = {"b", lowered.formula.outcome}
+            slopes = {name: text for name, text in slopes.items() if not name.startswith("b[")}
+            slopes = {"b": "horseshoe of scale tau, slab InverseGamma(2, 8)", **slopes}
+        omitted = {lowered.formula.outcome, *(predictor.names.of("b") for predictor in lowered.predictors)}
         out = {node: text for node, text in out.items() if node.split("[")[0] not in omitted}
         first = {node: text for node, text in out.items() if node.startswith(("Intercept", "cutpoints"))}
         return first | slopes | out

@@ -13,6 +13,7 @@ from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.trials import check_trials
 from bayeslab.digits import check_digits, check_size, constant
 from bayeslab.errors import DataError, hint, listed
+from bayeslab.families.regression.formulas import Formulas
 from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.expressions import parse
@@ -39,15 +40,16 @@ class Rows:
     total: int
 
 
-def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) -> Rows:
-    """Response and complete rows."""
+def complete_rows(spec: Regression, formulas: Formulas, data: Data, base: Lowered | None) -> Rows:
+    """Response and complete rows: those without a missing cell in a column that any formula reads."""
+    formula = formulas.mean
     n = len(data.labels[data.dataset.rows]) if data.dataset.rows in data.labels else 0
     if not n:
         raise DataError(
             "a regression needs a table with at least one row; one row is lists of one value: {'x': [2.5]}",
             code="no-rows",
         )
-    _present(formula, data, base)
+    _present(formulas, data, base)
     y, levels = _response(spec, formula, data, base)
     if not data.fitted and y is not None and np.isnan(y).any():
         y = None  # unknown for new rows, and not needed for predictions
@@ -57,7 +59,7 @@ def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered 
     # Weights apply to rows of the fit; predictions of new rows do not use them.
     weights = _numbers(data, spec.weights) if spec.weights and data.fitted and data.has(spec.weights) else None
     gone: dict[str, np.ndarray] = {}
-    for name in sorted(formula.predictor_columns() - set(spec.missing)):
+    for name in sorted(formulas.predictor_columns() - set(spec.missing)):
         term = data.term(name, missing=True)
         gone[name] = term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, float))
     for role, values in ((formula.response, y), (spec.weights, weights), (formula.trials, trials)):
@@ -116,9 +118,9 @@ def without_response(formula: Formula, data: Data) -> str:
     return f"the data have no column '{formula.response}', the response{hint(formula.response, data.names())}"
 
 
-def _present(formula: Formula, data: Data, base: Lowered | None) -> None:
+def _present(formulas: Formulas, data: Data, base: Lowered | None) -> None:
     """Check that every predictor is a column, of the same kind as in the fit."""
-    for name in sorted(formula.predictor_columns()):
+    for name in sorted(formulas.predictor_columns()):
         if not data.has(name):
             raise DataError(
                 f"the data have no column '{name}', a predictor{hint(name, data.names())}", code="unknown-column"

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler
 
 from bayeslab.errors import Flaw, ModelError
+from bayeslab.families.regression.formulas import Formulas, formulas_of
 from bayeslab.families.regression.likelihoods import LIKELIHOODS, accepted, likelihood
-from bayeslab.language.formula import parse_formula
 from bayeslab.language.spec import ColumnName, Family
 
 __all__ = ["PARTS", "Regression"]
@@ -45,9 +45,9 @@ class Regression(Family):
     """A regression given by a formula."""
 
     family: Literal["regression"] = "regression"
-    formula: str = Field(
+    formula: str | dict[str, str] = Field(
         description="Model formula, such as `y ~ x * z + C(k) + bs(t, df=5) + (1 + x | group)`; `p(y, n) ~ ...` for"
-        " binomial."
+        " binomial. Or formulas of several parameters: `{mu: y ~ x, sigma: ~ x}`."
     )
     likelihood: Annotated[str, AfterValidator(_checked), _Schema()] = Field(
         default="gaussian",
@@ -59,11 +59,11 @@ class Regression(Family):
         description="Link function of the parameter that the linear predictor determines; default: the likelihood's"
         " first link.",
     )
-    priors: dict[str, str | int | float] = Field(
+    priors: dict[str, str | int | float | dict[str, str | int | float]] = Field(
         default_factory=dict,
         description="Prior of each parameter: a predictor, a term, `b` (all slopes), `Intercept`, `sigma` (or"
         " `sigma2`, `precision`), `sd_g`, ...; a number fixes the parameter. Any other name defines a"
-        " hyperparameter.",
+        " hyperparameter. A parameter with a formula has a mapping: `sigma: {Intercept: ..., b: ...}`.",
     )
     shrinkage: Literal["ridge", "lasso", "horseshoe"] | None = Field(
         default=None,
@@ -83,9 +83,27 @@ class Regression(Family):
         " with missing cells in other columns are dropped.",
     )
 
+    @property
+    def formulas(self) -> Formulas:
+        """The parsed formulas."""
+        return formulas_of(self.formula)
+
+    def priors_of(self, parameter: str) -> dict[str, str]:
+        """Priors of the coefficients of a parameter that has a formula; for "" all other priors."""
+        if parameter:
+            entry = self.priors.get(parameter, {})
+            return {name: str(text) for name, text in entry.items()} if isinstance(entry, dict) else {}
+        return {name: str(text) for name, text in self.priors.items() if not isinstance(text, dict)}
+
+    def placed_priors(self) -> dict[tuple[str, ...], str]:
+        """Every prior in the model, by its path within ``priors``."""
+        out = {(name,): text for name, text in self.priors_of("").items()}
+        nested = [name for name, entry in self.priors.items() if isinstance(entry, dict)]
+        return out | {(name, inner): text for name in nested for inner, text in self.priors_of(name).items()}
+
     def factors(self, dims: Collection[str]) -> set[str]:
         """Grouping factors, and the dimensions that the file declares."""
-        return {name for group in parse_formula(self.formula).groups for name in group.factors} | set(dims)
+        return self.formulas.factors() | set(dims)
 
     def distributions(self, outcome: str) -> set[str]:
         """The likelihood's name."""
@@ -97,4 +115,4 @@ class Regression(Family):
 
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
         """The response."""
-        return (parse_formula(self.formula).outcome,)
+        return (self.formulas.mean.outcome,)

@@ -1,0 +1,289 @@
+"""Writer of the coefficients of one linear predictor: slopes, group effects, and their priors.
+
+References
+----------
+.. [1] Piironen, Vehtari (2017). Sparsity information and regularization in the horseshoe and other
+   shrinkage priors. Electronic Journal of Statistics 11.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bayeslab.data.dataset import Column
+from bayeslab.data.design import Design
+from bayeslab.digits import spread_of
+from bayeslab.distributions import DISTRIBUTIONS
+from bayeslab.errors import DataError, ModelError
+from bayeslab.families.regression.formulas import Names
+from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import call_name
+
+__all__ = ["Coefficients", "Parts", "Shrinkage", "numbered", "problem", "rounded"]
+
+
+def problem(message: str, *path: str, code: str) -> ModelError:
+    """An error of the model, with its place."""
+    return ModelError(message, path=("model", *path), code=code)
+
+
+def rounded(value: float) -> str:
+    """A number of a default prior, to six digits."""
+    return repr(float(f"{value:.6g}"))
+
+
+def numbered(parameters: Sequence[str]) -> re.Pattern[str]:
+    """Names of the vectors of slopes by kind of prior."""
+    ends = "".join(f"|_{parameter}" for parameter in parameters)
+    return re.compile(rf"(b_location|b_scale|b_unit|predictor|pick)({ends[1:]})?_\d+")
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What is written so far: nodes, columns that their priors need, dimensions."""
+
+    nodes: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, Column] = field(default_factory=dict)
+    dims: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Shrinkage:
+    """A joint prior of the slopes.
+
+    Attributes
+    ----------
+    kind : {"ridge", "lasso", "horseshoe"}
+    sd : float
+        The scale of the linear predictor.
+    noise : str
+        The scale of the rows about their means, in the model language.
+    tau : str or None
+        The prior of the common scale; None for the default.
+    """
+
+    kind: str
+    sd: float
+    noise: str
+    tau: str | None
+
+
+class Coefficients:
+    """The slopes and group effects of one linear predictor.
+
+    Parameters
+    ----------
+    parts
+        Where they are written.
+    priors
+        Priors by name: of predictors, terms, ``b``, ``sd_g``, ``sd``, ``corr_g``.
+    unit
+        The scale of default priors: of the slope of a predictor with sd 1, and of the sd of groups.
+    contrasts
+        The dimension of categories of the coefficients, or "".
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        names: Names,
+        design: Design,
+        priors: Mapping[str, str],
+        unit: float,
+        *,
+        response: str,
+        contrasts: str = "",
+        shrinkage: Shrinkage | None = None,
+    ) -> None:
+        self.nodes, self.columns, self.dims = parts.nodes, parts.columns, parts.dims
+        self.names, self.design, self.priors, self.unit = names, design, priors, unit
+        self.response, self.shrinkage = response, shrinkage
+        self._tail = f", {contrasts}" if contrasts else ""
+        self.texts: list[str] = []
+
+    def slopes(self) -> list[str]:
+        """Write the slopes; their sum as a term of the linear predictor, or nothing without predictors."""
+        names = self.design.names
+        if not names:
+            return []
+        self.dims[self.names.of("predictor")] = list(names)
+        spread = np.array([spread_of(column) for column in self.design.matrix.T])
+        # For any prior: sizes that the data imply.
+        self._check_squares(range(len(names)), self.unit / spread)
+        priors = [self.prior_of(k) for k in range(len(names))]
+        if self.shrinkage is not None:
+            self._shrunk(self.shrinkage, priors, spread)
+        self.texts = [text or f"Normal(0, {rounded(self.unit / s)})" for text, s in zip(priors, spread, strict=True)]
+        if self.shrinkage is None or self.shrinkage.kind != "horseshoe":
+            self._written()
+        return [f"{self.names.of('design')} @ {self.names.of('b')}"]
+
+    def prior_of(self, k: int) -> str | None:
+        """The prior of a column: its own, its term's, or that of all slopes."""
+        name = self.design.names[k]
+        term = next((t for t, (start, stop) in self.design.terms.items() if start <= k < stop), name)
+        return self.priors.get(name) or self.priors.get(term) or self.priors.get("b")
+
+    def _check_squares(self, columns: Sequence[int], scales: np.ndarray) -> None:
+        """Refuse slopes so small that their variances underflow, given the scale of each.
+
+        Columns that would make them too large are refused elsewhere.
+        """
+        small = (scales > 0) & (scales < _LEAST_SLOPE)
+        if np.any(small):
+            at = int(np.flatnonzero(small)[0])
+            name = self.design.names[columns[at]]
+            raise DataError(
+                f"the slope of '{name}' is of the size {scales[at]:g}; sizes from {_LEAST_SLOPE:g} can be computed"
+                f" with: measure '{name}' or '{self.response}' in another unit, in data.derive",
+                code="out-of-range",
+            )
+
+    def _shrunk(self, shrinkage: Shrinkage, priors: list[str | None], spread: np.ndarray) -> None:
+        if shrinkage.kind == "horseshoe":
+            if any(priors):
+                raise problem(
+                    "the horseshoe is a prior of all slopes; leave out their own priors", "priors", code="conflict"
+                )
+            self._horseshoe(shrinkage, spread)
+            return
+        if all(priors):
+            raise problem(
+                f"every slope has a prior of its own, so that shrinkage: {shrinkage.kind} shrinks none: leave out"
+                f" shrinkage, or {'priors.b' if 'b' in self.priors else 'the priors of some slopes'}",
+                "shrinkage",
+                code="conflict",
+            )
+        self.nodes["tau"] = shrinkage.tau or "HalfCauchy(1)"
+        kind = "Normal" if shrinkage.kind == "ridge" else "Laplace"
+        for k, text in enumerate(priors):
+            priors[k] = text or f"{kind}(0, tau * {rounded(shrinkage.sd / spread[k])})"
+
+    def _horseshoe(self, shrinkage: Shrinkage, spread: np.ndarray) -> None:
+        """The regularised horseshoe [1]_, a third of the slopes (at most ten) expected to matter."""
+        p, n = len(spread), self.design.n
+        expected = max(1.0, min(10.0, p / 3))
+        share = expected / max(p - expected, 1.0) / np.sqrt(n) / shrinkage.sd
+        unit = shrinkage.sd / spread
+        self.columns["unit"] = Column(unit, ("predictor",))
+        self.nodes |= {
+            "tau": shrinkage.tau or f"HalfCauchy({rounded(share)} * {shrinkage.noise})",
+            "_slab": "InverseGamma(2, 8)",
+            f"_local[predictor{self._tail}]": "HalfCauchy(1)",
+            f"_raw[predictor{self._tail}]": "Normal(0, 1)",
+            f"b[predictor{self._tail}]": (
+                "unit * _raw * tau * _local * sqrt(_slab / (_slab + tau ** 2 * _local ** 2))"
+            ),
+        }
+
+    def _written(self) -> None:
+        """The slopes as one vector, or assembled from one vector for each kind of prior."""
+        kinds: dict[str, list[int]] = {}
+        for k, text in enumerate(self.texts):
+            kinds.setdefault(_kind(text), []).append(k)
+        of, tail = self.names.of, self._tail
+        for number, (kind, columns) in enumerate(kinds.items(), 1):
+            alone = len(kinds) == 1
+            name, dim = (of("b"), of("predictor")) if alone else (f"_{of('b')}_{number}", f"{of('predictor')}_{number}")
+            end = "" if alone else f"_{number}"
+            location, scale, unit = (f"{of(word)}{end}" for word in ("b_location", "b_scale", "b_unit"))
+            if kind == _NORMAL_OF_NUMBERS:
+                numbers = np.array([_plain_normal(self.texts[k]) for k in columns])
+                self._check_squares(columns, numbers[:, 1])
+                self.columns[location] = Column(numbers[:, 0], (dim,))
+                self.columns[scale] = Column(numbers[:, 1], (dim,))
+                kind = f"Normal({location}, {scale})"
+            elif kind.endswith("* unit)"):
+                numbers = np.array([float(_SHRUNK.match(self.texts[k])[2]) for k in columns])  # type: ignore[index]
+                self.columns[unit] = Column(numbers, (dim,))
+                kind = kind.replace("unit", unit)
+            self.nodes[f"{name}[{dim}{tail}]"] = kind
+            if not alone:
+                self.dims[dim] = [self.design.names[k] for k in columns]
+                self.columns[f"{of('pick')}_{number}"] = Column(
+                    np.eye(len(self.texts))[:, columns], (of("predictor"), dim)
+                )
+        if len(kinds) > 1:
+            parts = [f"{of('pick')}_{number} @ _{of('b')}_{number}" for number in range(1, len(kinds) + 1)]
+            self.nodes[f"{of('b')}[{of('predictor')}{tail}]"] = " + ".join(parts)
+
+    def groups(self) -> list[str]:
+        """Write the group effects; the terms they add to the linear predictor."""
+        out = []
+        for group in self.design.groups:
+            label = self.names.group(group.name)
+            self.dims[group.name] = [x.item() if hasattr(x, "item") else x for x in group.labels]
+            scale = [
+                rounded(self.unit / (1 if e == "1" else spread_of(c)))
+                for e, c in zip(group.effects, group.columns.T, strict=True)
+            ]
+            prior = self.priors.get(f"sd_{group.name}", self.priors.get("sd"))
+            u = f"u_{label}[{group.name}]"
+            if len(group.effects) == 1:
+                self.nodes[f"sd_{label}"] = prior or f"HalfStudentT(3, {scale[0]})"
+                self.nodes[f"_raw_{label}[{group.name}]"] = "Normal(0, 1)"
+                self.nodes[u] = f"sd_{label} * _raw_{label}"
+                out.append(u + ("" if group.effects == ["1"] else f" * design_{label}"))
+                continue
+            self.dims[f"{label}_effect"] = list(group.effects)
+            if group.correlated:
+                self._correlated(group.name, label, prior, scale)
+            else:
+                effect = f"{label}_effect"
+                self.columns[f"scale_{label}"] = Column(np.array([float(s) for s in scale]), (effect,))
+                self.nodes[f"sd_{label}[{effect}]"] = prior or f"HalfStudentT(3, scale_{label})"
+                self.nodes[f"_raw_{label}[{group.name}, {effect}]"] = "Normal(0, 1)"
+                self.nodes[f"u_{label}[{group.name}, {effect}]"] = f"sd_{label} * _raw_{label}"
+            out.append(f"sum({u} * design_{label}, {label}_effect)")
+        return out
+
+    def _correlated(self, name: str, label: str, prior: str | None, scale: list[str]) -> None:
+        effect = f"{label}_effect"
+        twin = f"{effect}_2"
+        self.dims[twin] = effect
+        eta = self.priors.get(f"corr_{name}", "2")
+        sds = prior or f"HalfStudentT(3, [{', '.join(scale)}])"
+        self.dims[f"{effect}_with"] = effect
+        rows = f"_chol_{label} / sd_{label}"
+        effects, lengths = f"dot(_raw_{label}, _chol_{label}, {twin})", f"sqrt(sum(_chol_{label} ** 2, {twin}))"
+        sd = {f"sd_{label}[{effect}]": lengths}
+        if prior is not None and call_name(parse(prior).tree) not in DISTRIBUTIONS:
+            # LKJCholeskyCov has no known sds: its sds are independent of its correlations and are divided out.
+            sds, rows, effects = "LogNormal(0, 0.1)", f"_chol_{label} / _length_{label}", f"sd_{label} * {effects}"
+            effects += f" / _length_{label}"
+            sd = {f"_length_{label}[{effect}]": lengths, f"sd_{label}": prior}
+        self.nodes |= {
+            f"_chol_{label}[{effect}, {twin}]": f"LKJCholeskyCov(eta={eta}, sd_dist={sds})",
+            f"_raw_{label}[{name}, {twin}]": "Normal(0, 1)",
+            f"u_{label}[{name}, {effect}]": effects,
+            **sd,
+            f"corr_{label}[{effect}, {effect}_with]": f"dot({rows}, rename({rows}, {effect}, {effect}_with), {twin})",
+        }
+
+
+# Squares of smaller slopes underflow.
+_LEAST_SLOPE = 1e-152
+_NORMAL = re.compile(r"Normal\(\s*([-+.\deE]+)\s*,\s*([-+.\deE]+)\s*\)\Z")
+_SHRUNK = re.compile(r"(Normal|Laplace)\(0, tau \* ([\d.e+-]+)\)\Z")
+# Kind of normal priors that differ only in their numbers.
+_NORMAL_OF_NUMBERS = "Normal(number, number)"
+
+
+def _kind(text: str) -> str:
+    """Whether priors differ only in numbers, so that they form one vector."""
+    shrunk = _SHRUNK.match(text)
+    return _NORMAL_OF_NUMBERS if _plain_normal(text) else f"{shrunk[1]}(0, tau * unit)" if shrunk else text
+
+
+def _plain_normal(text: str) -> tuple[float, float] | None:
+    """Location and scale of ``Normal(number, number)``."""
+    match = _NORMAL.match(text.strip())
+    try:
+        return (float(match[1]), float(match[2])) if match else None
+    except ValueError:
+        return None
