@@ -33,6 +33,15 @@ KEYS: dict[str, list] = {
     "priors": ["default", "written", "fixed"],
     "gaps": [False, True],
     "trials": ["n", "9"],
+    "further": [None, "~ x", "~ C(k) + (x || g)", "~ 1"],
+}  # fmt: skip
+
+
+#: The parameter that has a formula.
+FURTHER = {
+    "gaussian": "sigma", "student_t": "nu", "negative_binomial": "alpha", "beta": "phi", "gamma": "shape",
+    "Weibull": "alpha", "Laplace": "scale", "BetaBinomial": "phi", "AsymmetricLaplace(q=0.9)": "rate",
+    "ExGaussian": "nu",
 }  # fmt: skip
 
 
@@ -45,6 +54,7 @@ def _allowed(case: dict, kept: set[str]) -> dict:
         "priors": case["priors"] == "fixed" and likelihood not in ("gaussian", "student_t", "ExGaussian"),
         "shrinkage": case["shrinkage"] == "horseshoe" and case["priors"] != "default",
         "group": likelihood == "categorical",
+        "further": likelihood not in FURTHER or (likelihood == "gaussian" and case["priors"] == "fixed"),
     }
     return case | {key: KEYS[key][0] for key, is_wrong in wrong.items() if is_wrong and key not in kept}
 
@@ -79,7 +89,10 @@ def model_of(case: dict) -> bl.Model:
         priors = {"b": "Normal(0.5, 2)", "Intercept": "Normal(1, 3)"}
     if case["priors"] == "fixed":
         priors |= {"sigma": 0.7}
-    spec = {"family": "regression", "formula": f"{left} ~ {right}", "likelihood": likelihood, "link": link}
+    formula: object = f"{left} ~ {right}"
+    if case["further"]:
+        formula = {"mu": formula, FURTHER.get(likelihood, "sigma"): case["further"]}
+    spec = {"family": "regression", "formula": formula, "likelihood": likelihood, "link": link}
     extra = {
         "weights": case["weights"], "censored": case["censored"], "shrinkage": case["shrinkage"],
         "missing": {"z": "Normal(0.3, 1.5)"} if case["missing"] else None, "priors": priors or None,
@@ -95,9 +108,23 @@ def columns(right: str, data: pd.DataFrame, z: np.ndarray) -> list[np.ndarray]:
     }[right]  # fmt: skip
 
 
+def by_row(case: dict, data: pd.DataFrame, at: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The parameter with a formula in each row; all that have one here are positive, with a log link."""
+    name = FURTHER.get(case["likelihood"][0], "sigma")
+    if case["further"] in (None, "~ 1"):
+        return {}
+    x, k = data["x"].to_numpy(), data["k"].to_numpy()
+    b, eta = at[f"b_{name}"], at[f"Intercept_{name}"]
+    if case["further"] == "~ x":
+        return {name: np.exp(eta + b[0] * x)}
+    u = at[f"u_{name}_g"][pd.factorize(data["g"])[0]]
+    return {name: np.exp(eta + b[0] * (k == 1) + b[1] * (k == 2) + u[:, 0] + u[:, 1] * x)}
+
+
 def rows(case: dict, data: pd.DataFrame, at: dict[str, np.ndarray]) -> np.ndarray:
     """Log density of each row, by SciPy."""
     likelihood, link = case["likelihood"]
+    at = at | by_row(case, data, at)
     z = at.get("z", data["z"].to_numpy())
     x = np.column_stack([np.zeros(len(data)), *columns(case["right"], data, z)])[:, 1:]
     b = at.get("b", np.zeros((0, 2) if likelihood == "categorical" else 0))
@@ -172,6 +199,7 @@ def refused_or_right(case: dict) -> str:
         assert "\n" not in str(error)
         return str(error)
     used = ["y", *(name for name in ("x", "z") if name in case["right"] + case["group"].split("|")[0])]
+    used += ["x"] if "x" in (case["further"] or "") else []
     needed = [name for name in used if not (name == "z" and case["missing"])]
     kept = data.dropna(subset=needed).reset_index(drop=True)
     terms = rows(case, kept, at)
@@ -194,8 +222,11 @@ def case(**given: object) -> dict:
         case(likelihood=("gamma", "log"), censored="status", right="x + offset(o)"),
         case(likelihood=("Weibull", "log"), censored="status", group="(x || g)", weights="w"),
         case(likelihood=("BetaBinomial", "probit"), missing="z", shrinkage="lasso"),
+        case(further="~ C(k) + (x || g)", group="(1 | g)", weights="w", gaps=True, priors="written"),
+        case(likelihood=("gamma", "log"), further="~ x", censored="status", right="1", gaps=True),
+        case(likelihood=("BetaBinomial", "probit"), further="~ x", missing="z"),
     ],
-    ids=["gaussian", "binomial", "gamma", "Weibull", "BetaBinomial"],
+    ids=["gaussian", "binomial", "gamma", "Weibull", "BetaBinomial", "sigma", "shape", "phi"],
 )
 def test_a_combination_has_the_density_of_the_oracle(keys):
     assert refused_or_right(keys) == ""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+from collections.abc import Collection, Mapping, Set
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, GetJsonSchemaHandler
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler, field_validator
 
 from bayeslab.errors import Flaw, ModelError
 from bayeslab.families.regression.formulas import Formulas, formulas_of
@@ -82,6 +82,14 @@ class Regression(Family):
         description="Distributions of predictors with missing cells, such as `age: Normal(mu_age, sd_age)`; rows"
         " with missing cells in other columns are dropped.",
     )
+
+    @field_validator("formula", mode="before")
+    @classmethod
+    def _texts(cls, value: Any) -> Any:
+        for parameter, text in value.items() if isinstance(value, Mapping) else ():
+            if not isinstance(text, str):
+                raise Flaw(f"the formula of '{parameter}' is a text; given: {text!r:.60}", parameter, code="wrong-type")
+        return value
 
     @property
     def formulas(self) -> Formulas:

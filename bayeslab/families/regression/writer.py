@@ -126,7 +126,7 @@ class Writer:
                 self._check_number(name, text, parameter)
         if varies(design) and not design.intercept:
             coefficients = self._coefficients_of(parameter)
-            lacking = [name for k, name in enumerate(design.names) if coefficients.prior_of(k) is None]
+            lacking = ["b"] if any(coefficients.prior_of(k) is None for k in range(len(design.names))) else []
             if not design.names and "sd" not in priors:
                 lacking = [name for group in design.groups if (name := f"sd_{group.name}") not in priors]
             if lacking:
