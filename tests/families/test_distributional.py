@@ -65,7 +65,7 @@ PRIORS = {"Intercept": "Normal(0.5, 1)", "b": "Normal(0, 0.3)"}
 
 
 def sd(values: np.ndarray) -> float:
-    return float(np.std(values))
+    return float(np.std(values, ddof=1))
 
 
 def slope(scale: float, values: np.ndarray) -> str:
@@ -247,7 +247,9 @@ def test_arrays_and_graph_have_the_same_likelihood(name):
     rows, *values = function(**point)
     draws = {v.name: np.asarray(value)[None] for v, value in zip(wanted, values, strict=True)}
     ((_, ours),) = posterior.log_likelihoods(draws).values()
-    np.testing.assert_allclose(ours[0], rows, rtol=1e-9, atol=1e-9)
+    # PyMC's normal distribution function has the root of two in 32 bits.
+    tolerance = 1e-7 if name == "skewed" else 1e-9
+    np.testing.assert_allclose(ours[0], rows, rtol=tolerance, atol=1e-9)
 
 
 # ----------------------------------------------------------------------------- a formula without predictors
@@ -295,23 +297,24 @@ def fitted() -> bl.Fit:
     return bl.fit(model, table(120), seed=1, runs=None, progress=False, draws=500)
 
 
+def named(fit: bl.Fit, *names: str) -> dict[str, np.ndarray]:
+    """Draws, chains joined, with one axis beside that of draws."""
+    return {name: (values := fit.posterior[name].to_numpy()).reshape(values.shape[0] * values.shape[1], -1)
+            for name in names}  # fmt: skip
+
+
 def test_the_table_has_the_coefficients_by_name(fitted):
     names = set(fitted.summary().index)
     assert {"Intercept", "b[x]", "sigma_centred", "Intercept_sigma", "b_sigma[x]", "sd_sigma_g"} <= names
     assert "u_sigma_g[a]" in names
     assert not any(name.startswith("_") for name in names)
-    priors = fitted.posterior_of.priors() if hasattr(fitted, "posterior_of") else None
-    assert priors is None or "b_sigma[x]" in priors
 
 
 def test_predictions_spread_as_the_formula_of_sigma(fitted):
     """The sd of a prediction against draws of the parameters, put together here."""
     new = pd.DataFrame({"x": [0.0, 3.0, 8.0], "g": ["a", "d", "b"]})
     out = fitted.predict(new)
-    at = {
-        name: fitted.posterior[name].to_numpy().reshape(2000, -1)
-        for name in ("Intercept", "b", "Intercept_sigma", "b_sigma", "u_sigma_g")
-    }
+    at = named(fitted, "Intercept", "b", "Intercept_sigma", "b_sigma", "u_sigma_g")
     levels = [list("abcd").index(level) for level in new["g"]]
     x = new["x"].to_numpy()
     sigma = np.exp(at["Intercept_sigma"] + at["b_sigma"] * x + at["u_sigma_g"][:, levels])
@@ -322,14 +325,21 @@ def test_predictions_spread_as_the_formula_of_sigma(fitted):
     assert out["sd"].iloc[2] > 2 * out["sd"].iloc[0]
 
 
-def test_variances_of_the_response_are_those_of_each_row(fitted):
-    assert 0 < fitted.r2()["mean"].iloc[0] < 1
+def test_r2_has_the_variance_of_each_row(fitted):
+    data = table(120)
+    x, levels = data["x"].to_numpy(), np.arange(120) % 4
+    at = named(fitted, "Intercept", "b", "Intercept_sigma", "b_sigma", "u_sigma_g")
+    mean = at["Intercept"] + at["b"] * x
+    variance = np.exp(at["Intercept_sigma"] + at["b_sigma"] * x + at["u_sigma_g"][:, levels]) ** 2
+    explained = mean.var(axis=1, ddof=1)
+    expected = explained / (explained + variance.mean(axis=1))
+    np.testing.assert_allclose(fitted.r2().draws.to_numpy().ravel(), expected)
 
 
 def test_leave_one_out_prefers_the_spread_that_varies(fitted):
     plain = bl.fit(regression("y ~ x"), table(120), seed=1, runs=None, progress=False)
     result = bl.compare({"varies": fitted, "alike": plain})
-    assert result.table.loc["elpd", "varies"] > result.table.loc["elpd", "alike"] + 5
+    assert result.table.loc["varies", "elpd"] > result.table.loc["alike", "elpd"] + 5
 
 
 def test_replications_and_simulations(fitted):
@@ -352,11 +362,19 @@ def test_modes_are_near_the_posterior(method, fitted):
 
 def test_effects_take_the_columns_of_every_formula():
     """The mean of a count whose zeros depend on z changes with z, though the mean of its Poisson part does not."""
-    data = table(200)
+    data = table(100)
     model = regression({"mu": "count ~ x", "psi": "~ z"}, "ZeroInflatedPoisson")
-    fit = bl.fit(model, data, seed=1, runs=None, progress=False, draws=300)
-    changed = fit.comparisons("z")
-    assert abs(changed["mean"].iloc[0]) > 0
+    fit = bl.fit(model, data, seed=1, runs=None, progress=False, draws=100, tune=300, chains=2)
+    at = named(fit, "Intercept", "b", "Intercept_psi", "b_psi")
+    x, z = data["x"].to_numpy(), data["z"].to_numpy()
+
+    def mean(moved: float) -> np.ndarray:
+        psi = special.expit(at["Intercept_psi"] + at["b_psi"] * (z + moved))
+        return (psi * np.exp(at["Intercept"] + at["b"] * x)).mean(axis=1)
+
+    got = fit.comparisons("z").draws.to_numpy().ravel()
+    np.testing.assert_allclose(got, mean(1.0) - mean(0.0), atol=1e-9)
+    assert np.abs(fit.comparisons("z", scale="parameter").draws.to_numpy()).max() < 1e-9
 
 
 # ---------------------------------------------------------------------------------------- refusals
@@ -404,7 +422,7 @@ def test_what_a_formula_cannot_say_is_refused(spec, code, match, where):
 
 
 def test_exact_inference_is_refused_for_a_spread_that_varies():
-    with refused("engine.refused.not-applicable", "'sigma' has a formula"):
+    with refused("engine.refused.no-closed-form", "'sigma' has a formula"):
         bl.fit(regression(LINED), table(), "exact", runs=None, progress=False)
 
 
