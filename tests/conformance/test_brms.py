@@ -1,7 +1,7 @@
 """Regressions of an exam that brms and Stan answered: log densities at its points, and posteriors by NUTS.
 
-Of the 22 those are here whose formulas have no part that a regression lacks: distributional parameters, splines,
-Gaussian processes, monotonic effects, measurement error, autocorrelation, non-linear formulas, several responses.
+Of the 22 those are here whose formulas have no part that a regression lacks: splines, Gaussian processes, monotonic
+effects, measurement error, autocorrelation, non-linear formulas, several responses, unequal discrimination.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COLOURS = ["Brown", "Blue", "Hazel", "Green"]
 
 
 def test_every_model_file_of_the_exam_is_a_regression():
-    assert [bl.load(FILES / f"{name}.yaml").model.family for name in NAMES] == ["regression"] * 5
+    assert [bl.load(FILES / f"{name}.yaml").model.family for name in NAMES] == ["regression"] * 8
 
 
 def data(name: str) -> pd.DataFrame:
@@ -40,7 +40,16 @@ def data(name: str) -> pd.DataFrame:
         return out.assign(status=np.where(out["censored"] == 1, "right", "none"))
     if name == "haireye_multinomial":
         return out.melt(["Hair", "Sex", "n"], COLOURS, var_name="colour", value_name="count")
-    return out.assign(period=out["period"].astype(str)) if "period" in out else out
+    texts = [column for column in ("period", "Trt") if column in out]
+    return out.assign(**{column: out[column].astype(str) for column in texts})
+
+
+#: A further parameter with a formula: its name here, in the exam, and the sign of its coefficients.
+FURTHER = {
+    "mammals_lognormal": ("sigma", "sigma", 1),
+    "epilepsy_hurdle": ("psi", "hu", -1),
+    "sim_exgauss": ("nu", "beta", 1),
+}
 
 
 def known(name: str, file: str) -> Any:
@@ -64,7 +73,17 @@ def natural(name: str, values: dict[str, float], labels: dict[str, np.ndarray]) 
     if name == "kidney_weibull":
         out["alpha"] = np.float64(values["shape"])
         out["Intercept"] = values["b_Intercept"] - special.gammaln(1 + 1 / out["alpha"])
-    for group in ("herd", "patient", "cell"):
+    if name in FURTHER:
+        ours, theirs, sign = FURTHER[name]
+        columns = [plain(str(label)) for label in labels[f"predictor_{ours}"]]
+        out[f"Intercept_{ours}"] = np.float64(sign * values[f"b_{theirs}_Intercept"])
+        out[f"b_{ours}"] = np.array([sign * values[f"b_{theirs}_{column}"] for column in columns])
+    if name == "epilepsy_hurdle":
+        out["alpha"] = np.float64(values["shape"])
+    if name == "sim_exgauss":
+        tail, more = np.exp(out["Intercept_nu"]), np.exp(out["Intercept_nu"] + out["b_nu"][0])
+        out |= {"Intercept": out["Intercept"] - tail, "b": out["b"] - (more - tail)}
+    for group in ("herd", "patient", "cell", "g"):
         if group in labels:
             effects = np.array([values[f"r_{group}[{label},Intercept]"] for label in labels[group]])
             out[f"sd_{group}"] = np.float64(values[f"sd_{group}__Intercept"])
@@ -150,7 +169,20 @@ def ours(fit: bl.Fit, name: str) -> dict[str, np.ndarray]:
     if name == "kidney_weibull":
         out["shape"] = posterior["alpha"].to_numpy()
         out["b_Intercept"] = out["b_Intercept"] + special.gammaln(1 + 1 / out["shape"])
-    for group in ("herd", "patient", "cell"):
+    if name in FURTHER:
+        word, theirs, sign = FURTHER[name]
+        out[f"b_{theirs}_Intercept"] = sign * posterior[f"Intercept_{word}"].to_numpy()
+        for label in posterior[f"b_{word}"].coords[f"predictor_{word}"].to_numpy():
+            out[f"b_{theirs}_{plain(label)}"] = (
+                sign * posterior[f"b_{word}"].sel({f"predictor_{word}": label}).to_numpy()
+            )
+    if name == "epilepsy_hurdle":
+        out["shape"] = posterior["alpha"].to_numpy()
+    if name == "sim_exgauss":
+        tail, more = (np.exp(out["b_beta_Intercept"] + k * out["b_beta_cond"]) for k in (0, 1))
+        out["b_Intercept"] = out["b_Intercept"] + tail
+        out["b_cond"] = out["b_cond"] + more - tail
+    for group in ("herd", "patient", "cell", "g"):
         if f"sd_{group}" in posterior:
             out[f"sd_{group}__Intercept"] = posterior[f"sd_{group}"].to_numpy()
     if "sd_id" in posterior:
