@@ -23,7 +23,7 @@ TRIANGLE = {
 }  # fmt: skip
 #: Models that come with the package whose short form expands.
 SHORT = (
-    "absences", "birth_weight", "crime", "diabetes", "gasoline", "housing", "insurance", "longley", "phones",
+    "absences", "birth_weight", "braking", "crime", "diabetes", "gasoline", "housing", "insurance", "longley", "phones",
     "radon_formula", "sleep", "trees", "women_1", "women_2", "women_3",
 )  # fmt: skip
 
@@ -188,6 +188,23 @@ GENERATED: dict[str, dict] = {
     "a distribution": {"formula": "size ~ x + k", "likelihood": "Weibull"},
     "a quantile": {"formula": "y ~ x", "likelihood": "AsymmetricLaplace(q=0.9)"},
     "censored": {"formula": "y ~ x", "censored": "seen"},
+    "sigma": {"formula": {"mu": "y ~ x + (1 | g)", "sigma": "~ x * k + (1 | g)"}},
+    "sigma by slopes of groups": {"formula": {"mu": "y ~ x + (1 + x | g)", "sigma": "~ (1 + z | g) + (0 + x | k)"}},
+    "nu and sigma of crossed groups": {
+        "formula": {"mu": "y ~ x + (1 | g:k)", "sigma": "~ z + offset(log(size))", "nu": "~ (1 | g:k)"},
+        "likelihood": "student_t", "weights": "w",
+    },
+    "priors of sigma": {
+        "formula": {"mu": "y ~ x", "sigma": "~ x + z + poly(size, 2)"},
+        "priors": {"sigma": {"x": "Normal(0, s)", "z": 0.5, "b": "Laplace(0, 1)"}, "s": "HalfNormal(1)"},
+    },
+    "sigma without intercept": {
+        "formula": {"mu": "y ~ gap", "sigma": "~ 0 + k"}, "missing": {"gap": "Normal(0, 1)"},
+        "priors": {"sigma": {"b": "Normal(0, 1)"}},
+    },
+    "horseshoe and sigma": {"formula": {"mu": "y ~ x + z", "sigma": "~ x"}, "shrinkage": "horseshoe"},
+    "more zeros": {"formula": {"mu": "count ~ x", "psi": "~ z"}, "likelihood": "ZeroInflatedPoisson"},
+    "sigma, censored": {"formula": {"mu": "y ~ x", "sigma": "~ x"}, "censored": "seen"},
 }  # fmt: skip
 QUICK = ("interaction", "yes or no", "levels of groups")
 # PyMC's log of the normal distribution function has the root of two in 32 bits; the expansion has it in 64.

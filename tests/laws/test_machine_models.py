@@ -21,7 +21,7 @@ from tests.models.shipped import MODELS
 
 QUICK = ("eight_schools", "stackloss", "women_1")
 SLOW = (
-    "absences", "airquality", "birth_weight", "crime", "diabetes", "faithful", "faithful_net", "gasoline", "housing",
+    "absences", "airquality", "birth_weight", "braking", "crime", "diabetes", "faithful", "faithful_net", "gasoline", "housing",
     "insect_sprays", "insurance", "longley", "nile", "phones", "radon", "radon_formula", "radon_slopes", "sleep",
     "sunspots", "trees", "women_2", "women_3",
 )  # fmt: skip
