@@ -129,6 +129,37 @@ def test_longley_by_quadrature_over_two_scales(fits):
     assert group.attrs["log_evidence"] == pytest.approx(special.logsumexp(log_post) + np.log(cell), abs=1e-3)
 
 
+@pytest.mark.slow(why="statistical")
+def test_braking_by_quadrature_over_sigma_and_its_slope(fits):
+    """Coefficients integrated out in closed form; the value of sigma at the mean of log(speed), and its slope, on a grid."""
+    data = table("braking")
+    speed, y = data["speed"].to_numpy(float), data["distance"].to_numpy(float)
+    x, z = np.column_stack([speed, speed**2]), np.log(speed)
+    s, scales = np.std(y, ddof=1), 2.5 * np.std(y, ddof=1) / np.std(x, axis=0, ddof=1)
+    centres, slopes = np.exp(np.linspace(1.5, 4.0, 81)), np.linspace(-1.0, 3.0, 81)
+    log_post, means = [], []
+    for centre in centres:
+        for slope in slopes:
+            # Rows in units of their sigma: then sigma is 1 for all.
+            sigma = centre * np.exp(slope * (z - z.mean()))
+            value, mean = marginal(x / sigma[:, None], y / sigma, scales, np.zeros(2))(1.0)
+            prior = stats.expon.logpdf(centre, scale=s) + np.log(centre)
+            prior += stats.norm.logpdf(slope, 0, 1 / np.std(z, ddof=1))
+            log_post.append(value - np.log(sigma).sum() + prior)
+            means.append(mean)
+    weights = np.exp(np.array(log_post) - special.logsumexp(log_post))
+    at, along = np.repeat(centres, len(slopes)), np.tile(slopes, len(centres))
+    expected = dict(zip(("b[speed]", "b[I(speed ** 2)]"), weights @ np.array(means), strict=True))
+    expected |= {"sigma_centred": weights @ at, "b_sigma[log(speed)]": weights @ along}
+    expected |= {"Intercept_sigma": weights @ (np.log(at) - along * z.mean())}
+    rows = fits("braking").summary()
+    for name, value in expected.items():
+        assert abs(rows.loc[name, "mean"] - value) < 4 * rows.loc[name, "mcse_mean"], name
+    sd = np.sqrt(weights @ along**2 - (weights @ along) ** 2)
+    assert rows.loc["b_sigma[log(speed)]", "sd"] == pytest.approx(sd, rel=0.06)
+    assert weights @ (along > 0) > 0.99
+
+
 def test_radon_is_gelman_and_hills(fits):
     """Printed in section 12.4: 1.46 (0.05) and -0.69 (0.07); sds 0.33 and 0.76."""
     fit = fits("radon_formula")
