@@ -83,6 +83,28 @@ def trees() -> None:
     save(drawn, "trees")
 
 
+def braking() -> None:
+    """Predictions with a sigma that grows with the speed, and with one sigma for all speeds."""
+    table = pd.read_csv(MODELS / "data/braking.csv")
+    speed = np.linspace(3, 26, 47)
+    alike = bl.Model(data={"rows": "car"}, model=bl.Regression(formula="distance ~ 0 + speed + I(speed ** 2)"), seed=1)
+    fits = fit_model("braking"), bl.fit(alike, table, runs=None, progress=False)
+    drawn, axes = figure(7.0, 3.8)
+    for fit, color, label in zip(fits, (ACCENT, MUTED), ("sigma by speed", "one sigma for all"), strict=True):
+        new = fit.predict(pd.DataFrame({"speed": speed}))
+        if color == ACCENT:
+            axes.fill_between(speed, new["eti89_lb"], new["eti89_ub"], color=BAND, linewidth=0)
+            axes.plot(speed, new["mean"], color=ACCENT, linewidth=1.6, label=label)
+        else:
+            axes.plot(speed, new[["eti89_lb", "eti89_ub"]], "--", color=color, linewidth=1.0, label=[label, None])
+    axes.plot(table["speed"], table["distance"], "o", color=MUTED, markersize=4, label="50 cars")
+    axes.axhline(0, color=MUTED, linewidth=0.5)
+    axes.set(xlabel="speed (miles an hour)", ylabel="braking distance (feet)")
+    axes.legend(frameon=False, loc="upper left")
+    plain(axes)
+    save(drawn, "braking")
+
+
 def geyser_clusters() -> None:
     save(fit_model("geyser_clusters", method="em").plot_clusters(), "geyser_clusters")
 
@@ -227,6 +249,7 @@ PICTURES = (
         radon,
         absences,
         trees,
+        braking,
         geyser_clusters,
         galaxies,
         coal_regimes,
