@@ -1,7 +1,7 @@
 """Regressions with a formula for each parameter of the likelihood: sigma, nu, psi and others vary by row.
 
 The truth is the model written out by hand in the model language, the likelihood and the priors written with SciPy, and
-posteriors of a random walk written here with NumPy.
+the posterior of a random walk written here with NumPy.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ def graph(nodes: dict[str, str], derive: dict[str, str] | None = None, **dims: l
 
 # ------------------------------------------------------------- the same density as the model written out
 
+LINED = {"mu": "y ~ x", "sigma": "~ x"}
 #: Priors of the predicted quantity, and its nodes.
 MU = {"Intercept": "Normal(0, 2)", "x": "Normal(0, 1)"}
 LINE = {"Intercept": "Normal(0, 2)", "b[predictor]": "Normal(0, 1)", "eta[row]": "Intercept + x * b['x']"}
@@ -288,6 +289,75 @@ def test_an_intercept_with_a_prior_is_the_logarithm_of_the_parameter():
         assert a == pytest.approx(b, rel=1e-12)
 
 
+# ---------------------------------------------------------------------------------- units and posteriors
+
+
+def test_units_do_not_matter():
+    """The response in thousandths and a predictor in tens: the same density, moved by the logarithm of the unit."""
+    data = table()
+    other = data.assign(y=1000 * data["y"], x=data["x"] / 10)
+    model = regression(LINED)
+    one, two = (MachineDensity(Source(model).posterior(d).machine_model(), lambda: None) for d in (data, other))
+    rng, offsets = np.random.default_rng(6), []
+    for _ in range(4):
+        point = {key: 0.5 * rng.standard_normal(shape) for key, shape in zip(one.names, one.shapes, strict=True)}
+        moved = {
+            "Intercept_centred": 1000 * point["Intercept_centred"],
+            "b": 10_000 * point["b"],
+            "sigma_centred_log__": point["sigma_centred_log__"] + np.log(1000),
+            "b_sigma": 10 * point["b_sigma"],
+        }
+        offsets.append(one(one.flat(point))[0] - two(two.flat(moved))[0])
+    np.testing.assert_allclose(offsets, offsets[0], rtol=1e-9)
+
+
+@pytest.mark.slow(why="statistical")
+def test_nuts_has_the_posterior_of_a_random_walk():
+    """Counts whose overdispersion varies with x and by group, against Metropolis written here."""
+    rng = np.random.default_rng(8)
+    n = 160
+    x, g = rng.normal(size=n), np.arange(n) % 4
+    alpha = np.exp(0.7 + 0.6 * x + np.array([-0.6, 0.0, 0.2, 0.5])[g])
+    mean = np.exp(1.5 + 0.3 * x)
+    data = pd.DataFrame(
+        {"x": x, "g": np.array(list("abcd"))[g], "y": rng.negative_binomial(alpha, alpha / (alpha + mean))}
+    )
+    priors = {"Intercept": "Normal(1, 1)", "b": "Normal(0, 1)"}
+    priors |= {"alpha": {"Intercept": "Normal(0.5, 1)", "b": "Normal(0, 0.5)", "sd": "HalfNormal(0.5)"}}
+    model = regression({"mu": "y ~ x", "alpha": "~ x + (1 | g)"}, "negative_binomial", priors=priors)
+    fit = bl.fit(model, data, seed=1, runs=None, progress=False, target_accept=0.95)
+    names = ("Intercept", "b", "Intercept_alpha", "b_alpha", "sd_alpha_g", "u_alpha_g")
+    draws = np.concatenate(list(named(fit, *names).values()), axis=1)
+    y = data["y"].to_numpy()
+
+    def log_density(at: np.ndarray) -> float:
+        sd_g = np.exp(at[4])
+        u = sd_g * at[5:]
+        a, m = np.exp(at[2] + at[3] * x + u[g]), np.exp(at[0] + at[1] * x)
+        rows = special.gammaln(y + a) - special.gammaln(a) + a * np.log(a / (a + m)) + y * np.log(m / (a + m))
+        squares = (at[0] - 1) ** 2 + at[1] ** 2 + (at[2] - 0.5) ** 2 + (at[3] / 0.5) ** 2 + (sd_g / 0.5) ** 2
+        return float(rows.sum() - 0.5 * (squares + at[5:] @ at[5:]) + at[4])
+
+    # Steps as wide as the posterior; whether they are good ones, only the time it takes depends on.
+    rough = np.column_stack([draws[:, :4], np.log(draws[:, 4]), draws[:, 5:] / draws[:, 4:5]])
+    factor = np.linalg.cholesky(np.cov(rough.T)) * 2.38 / np.sqrt(rough.shape[1])
+    here = rough.mean(axis=0)
+    height, kept = log_density(here), []
+    for step in range(120_000):
+        there = here + factor @ rng.standard_normal(len(here))
+        proposed = log_density(there)
+        if np.log(rng.random()) < proposed - height:
+            here, height = there, proposed
+        if step >= 5_000 and step % 20 == 0:
+            kept.append(here)
+    walk = np.array(kept)
+    walk = np.column_stack([walk[:, :4], np.exp(walk[:, 4]), walk[:, 5:] * np.exp(walk[:, 4:5])])
+    batches = walk[: len(walk) // 50 * 50].reshape(50, -1, walk.shape[1]).mean(axis=1)
+    error = np.hypot(batches.std(axis=0, ddof=1) / np.sqrt(50), draws.std(axis=0) / np.sqrt(800))
+    np.testing.assert_array_less(np.abs(walk.mean(axis=0) - draws.mean(axis=0)), 4 * error)
+    np.testing.assert_allclose(draws.std(axis=0), walk.std(axis=0), rtol=0.15)
+
+
 # -------------------------------------------------------------------------------------- end to end
 
 
@@ -378,8 +448,6 @@ def test_effects_take_the_columns_of_every_formula():
 
 
 # ---------------------------------------------------------------------------------------- refusals
-
-LINED = {"mu": "y ~ x", "sigma": "~ x"}
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,10 @@ PRIORS = {"Intercept": "Normal(0, 1)", "b": "Normal(0, 0.5)"}
 SCALES = {"sigma": "HalfNormal(1)", "sd": "HalfNormal(1)"}
 LINE = {"formula": "y ~ x", "priors": PRIORS | {"sigma": "HalfNormal(1)"}}
 GROUPS = {"formula": "y ~ x + (1 | g)", "priors": PRIORS | SCALES}
+SPREAD = {
+    "formula": {"mu": "y ~ x", "sigma": "~ x + (1 | g)"},
+    "priors": PRIORS | {"sigma": {"Intercept": "Normal(0, 0.5)", "b": "Normal(0, 0.5)", "sd": "HalfNormal(0.5)"}},
+}
 MODELS: dict[str, tuple[str, int, dict[str, object], dict[str, object]]] = {
     "linear-exact": ("exact", 200, LINE, {}),
     "hierarchical-exact": ("exact", 120, GROUPS, {}),
@@ -29,6 +33,7 @@ MODELS: dict[str, tuple[str, int, dict[str, object], dict[str, object]]] = {
     "logistic-nuts": ("nuts", 60, {"formula": "n ~ x", "likelihood": "bernoulli", "priors": PRIORS}, {}),
     "poisson-nuts": ("nuts", 60, {"formula": "n ~ x", "likelihood": "poisson", "priors": PRIORS}, {}),
     "hierarchical-nuts": ("nuts", 60, GROUPS, {"target_accept": 0.99}),
+    "spread-nuts": ("nuts", 60, SPREAD, {"target_accept": 0.95}),
 }
 
 

@@ -11,6 +11,9 @@ A regression is a short form of a graph. The formula becomes a design matrix, an
     Further parameters of the likelihood.
 ``u_g[g]``, ``sd_g`` (``u_g[g, g_effect]``, ``sd_g[g_effect]``, ``corr_g``)
     Group effects of a term ``(1 | g)`` (``(1 + x | g)``), their sds and correlations.
+``sigma_centred``, ``Intercept_sigma``, ``b_sigma[predictor_sigma]``, ``u_sigma_g[g]``, ``sd_sigma_g``
+    The same of a further parameter that has a formula and so a value for each row. ``sigma_centred`` is sigma at
+    average predictors; the others are on the scale of the link.
 
 Names that begin with ``_`` are auxiliary variables (such as the standard normals of non-centred effects); summaries
 leave them out.
@@ -19,6 +22,8 @@ Default priors are weakly informative and scaled to the data: with s the sd of t
 link scale), the centred intercept is Normal(centre, 2.5 s), a slope Normal(0, 2.5 s / sd(x)) and sigma
 Exponential(1 / s) as in rstanarm [1]_ [2]_, group sds HalfStudentT(3, 2.5 s) as in brms [3]_, nu
 Gamma(2, 0.1) [4]_, and alpha, phi and shape InverseGamma(0.4, 0.3), as brms has it for alpha.
+A parameter with a formula has this prior at average predictors, and slopes Normal(0, 1 / sd(x)) under
+the link log.
 
 References
 ----------
@@ -146,10 +151,10 @@ def _check_further(spec: Regression) -> None:
             )
     for name, entry in spec.priors.items():
         if isinstance(entry, dict) and name not in further:
-            can = f"; those with a formula are {listed(further)}" if further else ""
+            others = f"; those with a formula are {listed(further)}" if further else ""
             raise problem(
-                f"a mapping of priors is for a parameter with a formula of its own, which '{name}' has not{can}: write"
-                f" one prior, or formula: {{{PREDICTED}: ..., {name}: ~ x}}",
+                f"a mapping of priors is for a parameter that has a formula, and '{name}' has none{others}: write one"
+                f" prior, or formula: {{{PREDICTED}: ..., {name}: ~ x}}",
                 "priors",
                 name,
                 code="conflict",
