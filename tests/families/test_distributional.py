@@ -457,6 +457,7 @@ def test_effects_take_the_columns_of_every_formula():
         ({"formula": LINED | {"sigma": "y ~ x"}}, "syntax", "'sigma' begins with ~", "model.formula.sigma"),
         ({"formula": LINED | {"sigma": "x"}}, "syntax", "'sigma'", "model.formula.sigma"),
         ({"formula": LINED | {"sigma": "~ q(x)"}}, "unknown-function", "'q'", "model.formula.sigma"),
+        ({"formula": LINED | {"sigma": None}}, "wrong-type", "~ 1", "model.formula.sigma"),
         ({"formula": LINED | {"sigma": 3}}, "wrong-type", "'sigma'", "model.formula.sigma"),
         ({"formula": LINED | {"sigma": "~ nope"}}, "unknown-column", "'nope'", "model.formula.sigma"),
         ({"formula": LINED | {"sigma": "~ y"}}, "self-reference", "'y'", "model.formula.sigma"),
@@ -487,6 +488,18 @@ def test_what_a_formula_cannot_say_is_refused(spec, code, match, where):
     data = table().assign(sigma_g=table()["g"])
     with refused(f"model.{code}", match, where=where):
         Source(bl.Model(model={"family": "regression"} | spec)).posterior(data).lowered  # noqa: B018
+
+
+def test_a_file_has_the_place_of_the_formula_and_is_read_back(tmp_path):
+    file = tmp_path / "model.yaml"
+    bl.save(regression(LINED, priors={"sigma": {"x": "Normal(0, 1)", "Intercept": 0}}), file)
+    assert bl.load(file).model.formula == LINED
+    assert bl.load(file).model.priors == {"sigma": {"x": "Normal(0, 1)", "Intercept": 0}}
+    text = file.read_text().replace("sigma: ~ x", "sigma: ~ x +")
+    file.write_text(text)
+    line = next(k for k, each in enumerate(text.splitlines(), 1) if "~ x +" in each)
+    with refused("model.syntax", where=f"{file}:{line}"):
+        bl.load(file)
 
 
 def test_exact_inference_is_refused_for_a_spread_that_varies():

@@ -88,7 +88,8 @@ class Regression(Family):
     def _texts(cls, value: Any) -> Any:
         for parameter, text in value.items() if isinstance(value, Mapping) else ():
             if not isinstance(text, str):
-                raise Flaw(f"the formula of '{parameter}' is a text; given: {text!r:.60}", parameter, code="wrong-type")
+                given = "nothing, ~ 1 makes it the same for all rows" if text is None else f"{text!r:.60}"
+                raise Flaw(f"the formula of '{parameter}' is a text; given: {given}", parameter, code="wrong-type")
         return value
 
     @property
