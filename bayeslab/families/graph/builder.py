@@ -192,8 +192,8 @@ class Builder(Walk):
         """A discrete node without data: a symbol for its values, and their log probabilities."""
         import pytensor.tensor as pt
 
+        from bayeslab.families.graph.discrete_layout import Latent
         from bayeslab.families.graph.discrete_nodes import states_of
-        from bayeslab.families.graph.discrete_tables import Latent
 
         tree = node.expression.tree
         assert isinstance(tree, ast.Call)
@@ -221,7 +221,7 @@ class Builder(Walk):
         """A path of hidden states: a symbol if they are summed out, otherwise a random variable."""
         import pytensor.tensor as pt
 
-        from bayeslab.families.graph.discrete_tables import Latent
+        from bayeslab.families.graph.discrete_layout import Latent
 
         path, shape = hidden_path(self, node), self.lengths(node.dims)
         if observed is not None and np.ma.is_masked(observed):
@@ -405,8 +405,8 @@ class Builder(Walk):
         """The node with a symbol for its missing cells, which are summed out like a discrete node."""
         import pytensor.tensor as pt
 
+        from bayeslab.families.graph.discrete_layout import Latent
         from bayeslab.families.graph.discrete_nodes import states_of
-        from bayeslab.families.graph.discrete_tables import Latent
 
         gone, name = np.ma.getmaskarray(observed), f"{node.name}_unobserved"
         try:

@@ -32,7 +32,8 @@ from pytensor.tensor.special import Softmax
 from bayeslab.errors import ModelError
 from bayeslab.evidence import log_evidence
 from bayeslab.families.graph.dependence import scopes_of
-from bayeslab.families.graph.discrete_tables import Latent, density_table
+from bayeslab.families.graph.discrete_layout import Latent
+from bayeslab.families.graph.discrete_tables import density_table
 from bayeslab.latents.networks import elimination_kernels as kernels
 from bayeslab.latents.networks.elimination import Elimination, Factor, planned
 
@@ -292,7 +293,7 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
     for density in densities:
         value = by_element(density.value, cells, known)
         scopes = scopes_of(value, cells, at, known)
-        table, layout = density_table(density.name, value, scopes, latents, cells, sizes, length)
+        table, layout = density_table(density.name, value, scopes, latents, cells, at, length)
         if density.observed:
             observed[density.name] = (density.dims, scopes, np.array([factor.offset for factor in layout[0]], int))
         factors += layout[0]

@@ -16,8 +16,11 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.distributions import DISTRIBUTIONS, maths
 from bayeslab.distributions.toolbox.correlations import log_constant
+from bayeslab.families.graph.discrete_layout import Latent
+from bayeslab.families.graph.gaps import below
 from bayeslab.families.graph.integrals import integrals_of
 from bayeslab.families.graph.lowered_recursions import computed_rows, sampled_rows
+from bayeslab.families.graph.lowered_sums import states_of, sum_out
 from bayeslab.families.graph.walk import Walk
 from bayeslab.language.algebra import Term
 from bayeslab.language.backends import Backend
@@ -76,8 +79,9 @@ class Lowering(Walk):
         self.dims: dict[str, tuple[str, ...]] = {}
         self.observed_cells: dict[str, np.ndarray] = {}
         self.constants: dict[str, np.ndarray] = {}
-        if self.summed:
-            raise NotLowered(min(self.summed), "a discrete node that is summed out")
+        self.densities: list[tuple[str, Var]] = []
+        if self.summed and not self.own_sums:
+            raise NotLowered(min(self.summed), "a discrete node that is summed out, on which sampled nodes depend")
         if integrals := integrals_of(self.nodes, data, "fit"):
             raise NotLowered(min(integrals[0]), "states or functions that are integrated out")
 
@@ -97,6 +101,8 @@ class Lowering(Walk):
 
     def finish(self) -> MachineModel:
         """The program of the nodes."""
+        if self.latents:
+            self._sum_out()
         for parameter in self.parameters:
             self.builder.output(parameter.name, parameter.value)
         for name in self.computed_nodes:
@@ -138,6 +144,10 @@ class Lowering(Walk):
     # ------------------------------------------------------------------------------------ nodes
 
     def computed(self, node: Node, value: Any, dims: tuple[str, ...]) -> None:
+        if node.parents & self.summed:
+            self.summed.add(node.name)
+            self.dims[node.name] = dims
+            return
         self._named(node.name, value, dims)
 
     def _named(self, name: str, value: Any, dims: tuple[str, ...]) -> Term:
@@ -149,6 +159,9 @@ class Lowering(Walk):
         return term
 
     def potential(self, node: Node, value: Any) -> None:
+        if self._is_summed(value):
+            self.densities.append((node.name, value.reshape(-1).sum(0)))
+            return
         self.builder.add(value)
 
     def free(
@@ -184,8 +197,81 @@ class Lowering(Walk):
         if dims:
             self.dims[name] = dims
 
+    @staticmethod
+    def _is_summed(value: Any) -> bool:
+        return isinstance(value, Var) and value.summed
+
+    def _sum_out(self) -> None:
+        """Sum the discrete nodes out of the densities that depend on them."""
+        first = self.nodes[next(iter(self.latents)).removesuffix("_unobserved")]
+        with self.errors(first):
+            sum_out(self.builder, list(self.latents.values()), self.densities)
+
+    def _discrete(self, node: Node) -> None:
+        """A discrete node without data: unknown numbers, and their log probabilities."""
+        tree = node.expression.tree
+        assert isinstance(tree, ast.Call)
+        shape = self.lengths(node.dims)
+        symbol = self.builder.unknown(shape)
+        term = Term(symbol, node.dims)
+        law, undefined = self._with_own_past(node, lambda: self.distribution(tree, node.dims), term)
+        if undefined or law.support:
+            raise NotLowered(node.name, "a discrete node that is summed out, of vectors or without first rows")
+        self.latents[node.name] = Latent(node.name, symbol, shape, *states_of(node.name, law))
+        self.densities.append((node.name, law.log_density(symbol)))
+        self.terms[node.name], self.dims[node.name] = term, node.dims
+
+    def _below_sums(self, node: Node, law: Law, dims: tuple[str, ...], observed: Any) -> bool:
+        """Whether an observed node depends on discrete nodes that are summed out; its density is then stored."""
+        gone = np.ma.getmaskarray(observed)
+        cells: Any = np.asarray(np.ma.getdata(observed))
+        values = self.builder.constant(cells)
+        if node.name in self.imputed and np.any(gone):
+            values = self._missing_cells(node, law, dims, observed)
+        elif not self.latents:
+            return False
+        # The record is not run, if it depends on no discrete node.
+        value = law.log_density(self.builder.constant(cells)).broadcast_to(law.shape[: len(law.shape) - law.support])
+        if not value.summed and values.constant:
+            return False
+        if node.name in self.weights:
+            raise NotLowered(node.name, "weights of rows that depend on discrete nodes that are summed out")
+        self.dims[node.name] = dims
+        if np.any(gone):
+            self.observed_cells[f"{node.name}_observed"] = cells[~gone]
+            if not node.discrete and (below(self.nodes, node.name) or law.support):
+                raise NotLowered(node.name, "missing cells of a node that depends on discrete nodes")
+            if value.summed:
+                self.densities.append((node.name, value.reshape(-1)[np.flatnonzero(~gone)]))
+            else:
+                law.add(self.builder.constant(cells), where=~gone)
+        else:
+            self.observed_cells[node.name] = cells
+            self.densities.append((node.name, value))
+        self.terms[node.name] = self._observed(node, values, dims)
+        return True
+
+    def _missing_cells(self, node: Node, law: Law, dims: tuple[str, ...], observed: Any) -> Var:
+        """The cells of a node, of which the missing ones are unknown numbers that are summed out."""
+        gone, name = np.ma.getmaskarray(observed), f"{node.name}_unobserved"
+        number = int(gone.sum())
+        symbol = self.builder.unknown((number,))
+        place = np.arange(gone.size)
+        place[gone.ravel()] = gone.size + np.arange(number)
+        cells = np.ma.getdata(observed).ravel().astype(np.int64)
+        whole = self.builder.concatenate([cells, symbol])[place].reshape(gone.shape)
+        self.latents[name] = Latent(name, symbol, (number,), *states_of(node.name, law))
+        self.densities.append((name, law.log_density(whole).reshape(-1)[np.flatnonzero(gone)]))
+        if len(dims) == 1:
+            missing = f"{node.name}_missing"
+            self.coordinate(missing, self.labels[dims[0]][gone].tolist())
+            self.dims[name] = (missing,)
+        return whole
+
     def register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> None:
         law: Law = drawn
+        if observed is not None and self._below_sums(node, law, dims, observed):
+            return
         if observed is None:
             self.terms[node.name] = Term(self.free(node.name, law, dims, law.transform()), dims)
             return
@@ -223,7 +309,7 @@ class Lowering(Walk):
         term = self.data.term(node.name, missing=True)
         if term.value is None:
             return Term(None, dims, codes=value, factor=term.factor, column=node.name)
-        return Term(value, dims, given=True)
+        return Term(value, dims, given=node.name not in self.summed)
 
     def ordered(self, node: Node, word: str, tree: ast.Call, observed: Any) -> None:
         if observed is not None or not node.dims:
@@ -286,6 +372,9 @@ class Lowering(Walk):
         self._named(node.name, factor @ factor.T, node.dims)
 
     def latent(self, node: Node, observed: Any) -> None:
+        if not (node.hidden_path or node.process or node.states):
+            self._discrete(node)
+            return
         raise NotLowered(node.name, f"{node.distribution}: hidden states or functions")
 
     def recursion(self, node: Node) -> Term:

@@ -23,9 +23,9 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from bayeslab.errors import EvidenceError, ModelError
 from bayeslab.families.graph.dependence import scopes_of
+from bayeslab.families.graph.discrete_layout import Latent
 from bayeslab.families.graph.discrete_nodes import Density, SummedOut, by_element, flat_at_zero, standing
 from bayeslab.families.graph.discrete_nodes import summed_out as eliminated
-from bayeslab.families.graph.discrete_tables import Latent
 from bayeslab.families.graph.path_laws import PathLaw
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from bayeslab.language.nodes import check_nodes, nodes_of, sorted_nodes
 from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
-    from bayeslab.families.graph.discrete_tables import Latent
+    from bayeslab.families.graph.discrete_layout import Latent
 
 __all__ = ["Purpose", "Scope", "lengths_of", "twins_of"]
 

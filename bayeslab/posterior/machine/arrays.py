@@ -56,12 +56,16 @@ class Buffer:
         The loop whose iterations write to it, each to a separate part.
     presets : list of (Var, ndarray)
         Views that hold constants from the start.
+    summed : bool
+        Whether the values depend on discrete unknowns, which have no value at a point: they are summed out. Nothing
+        that is evaluated depends on such a buffer; see :mod:`bayeslab.posterior.machine.discrete`.
     """
 
     size: int
     value: np.ndarray | None = None
     loop: Loop | None = None
     presets: list[tuple[Var, np.ndarray]] = field(default_factory=list)
+    summed: bool = False
 
     @property
     def total(self) -> int:
@@ -162,6 +166,11 @@ class Var:
         return self.buffer.value is not None
 
     @property
+    def summed(self) -> bool:
+        """Whether the values depend on discrete unknowns."""
+        return self.buffer.summed
+
+    @property
     def value(self) -> np.ndarray:
         """The values of a constant."""
         if not self.constant:
@@ -210,6 +219,8 @@ class Var:
 
     def __getitem__(self, key: Any) -> Var:
         keys = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(k, Var) and k.summed for k in keys):
+            return self.builder.lookup(self, keys)
         keys = tuple(_plain_index(k) for k in keys)
         if any(isinstance(k, np.ndarray) for k in keys):
             return self._gathered(flat_positions(self.shape, self.strides)[keys])
@@ -232,7 +243,7 @@ class Var:
         low = int(positions.min())
         span = int(positions.max()) - low + 1
         source = self._with((span,), (1,), self.offset + low)
-        return self.builder.emit("gather", [source], positions.shape, index=positions - low)
+        return self.builder.emit("gather", [source], positions.shape, dtype=self.dtype, index=positions - low)
 
     def transpose(self, *axes: Any) -> Var:
         """The array with its axes permuted; reversed by default."""
@@ -291,7 +302,7 @@ class Var:
         kind = np.dtype(dtype)
         if self.constant:
             return self.builder.constant(self.value.astype(kind))
-        if kind.kind in "iub" and self.dtype.kind == "f":
+        if kind.kind in "iub" and self.dtype.kind == "f" and not self.summed:
             raise NotLowered("index", "positions that depend on parameters")
         out = self._with(self.shape, self.strides, self.offset)
         out.dtype = _FLOAT if kind.kind == "f" else _BOOL if kind.kind == "b" else _INT
@@ -492,6 +503,9 @@ class Recorder(ABC):
         axis %= pieces[0].ndim
         shape = list(pieces[0].shape)
         shape[axis] = sum(piece.shape[axis] for piece in pieces)
+        if any(piece.summed for piece in pieces):
+            kind = np.result_type(*(piece.dtype for piece in pieces))
+            return self.emit("concatenate", pieces, tuple(shape), dtype=kind, axis=axis)
         out = self._new(tuple(shape), self._scope(pieces))
         at = 0
         for piece in pieces:
@@ -506,6 +520,22 @@ class Recorder(ABC):
                     raise NotLowered("concat", f"arrays of shape {piece.shape} along axis {axis}")
                 self._append(Instruction("copy", (piece,), place), self._scope([out]))
         return out
+
+    def unknown(self, shape: tuple[int, ...]) -> Var:
+        """Whole numbers that are summed out: what is computed from them is evaluated in each of their states."""
+        return Var(self, Buffer(math.prod(shape), summed=True), shape, dtype=_INT)
+
+    def lookup(self, base: Var, keys: Sequence[Any]) -> Var:
+        """``base[keys]`` where some indices depend on discrete unknowns; the indices are of the first axes."""
+        indices = []
+        for key in keys:
+            index = key if isinstance(key, Var) else np.asarray(0 if key is None else key)
+            if key is None or isinstance(key, slice) or index.dtype.kind not in "iu" or len(keys) > base.ndim:
+                raise NotLowered("index", "a part of an axis beside a position that is summed out")
+            indices.append(self.as_var(index))
+        shape = np.broadcast_shapes(*(index.shape for index in indices))
+        indices = [index.broadcast_to(shape) for index in indices]
+        return self.emit("lookup", [base, *indices], (*shape, *base.shape[len(indices) :]), dtype=base.dtype)
 
     def emit(
         self,
@@ -547,6 +577,8 @@ class Recorder(ABC):
 
     def root(self, op: str, inputs: Sequence[Var], **options: Any) -> None:
         """Append an instruction whose value is added to the total."""
+        if any(var.summed for var in inputs):
+            raise NotLowered(op, "a density of a discrete node that is not summed out")
         self._append(Instruction(op, tuple(inputs), None, options, self.part), self._loop)
 
     @property
@@ -565,4 +597,8 @@ class Recorder(ABC):
         return self._loop if any(var.advance or var.buffer.loop is not None for var in inputs) else None
 
     def _append(self, instruction: Instruction, scope: Loop | None) -> None:
+        if instruction.output is not None and any(var.summed for var in instruction.inputs):
+            if scope is not None:
+                raise NotLowered("recursion", "rows that depend on discrete nodes that are summed out")
+            instruction.output.buffer.summed = True
         (self.instructions if scope is None else scope.body).append(instruction)

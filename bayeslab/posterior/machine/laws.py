@@ -283,6 +283,9 @@ class Categories(Law):
     logs: Var
 
     def log_density(self, x: Var) -> Var:
+        if x.summed:
+            table = self.logs.broadcast_to((*self.shape, self.logs.shape[-1]))
+            return table[(*np.indices(self.shape), x.broadcast_to(self.shape))]
         if not x.constant:
             raise NotLowered("Categorical", "categories that depend on parameters")
         values = np.broadcast_to(x.value, self.shape)

@@ -176,9 +176,9 @@ class _Layout:
                 words[_EXTRA] = int(np.float64(item.options["factor"]).view(np.int64))
             elif item.options.get("density"):
                 words[_EXTRA] = len(inputs)
-        elif op == "gather":
+        elif op in ("gather", "scatter", "eliminate"):
             assert out is not None
-            words[1:3] = 1, out.size
+            words[1:3] = (out.size, inputs[0].size) if op == "scatter" else (1, out.size)
             words[_EXTRA] = 8 * self.index(item.options["index"])
             regions[_EXTRA] = _INDICES
         elif op in REDUCTIONS:
@@ -187,6 +187,7 @@ class _Layout:
             words[1], s0 = _one_loop(shape[:kept], steps[:kept], op)
             words[2], s1 = _one_loop(shape[kept:], steps[kept:], op)
             strides[1] = (s0, s1)
+            words[_EXTRA] = int(item.options.get("columns", False))
         elif op in ("softmax", "cumsum", "cumprod"):
             n = inputs[0].shape[-1]
             words[1:3] = inputs[0].size // max(n, 1), n

@@ -113,6 +113,9 @@ class Builder(Recorder):
         ]
         if any(len(each) > 1 for each in loops):
             moved = self.copied(moved)
+        (rows, step), *others = merged_loops(moved.shape[: len(kept)], [moved.strides[: len(kept)]]) or [(1, (0,))]
+        if op == "logsumexp" and step == (1,) and rows >= _COLUMNS and not others and not self.repeating:
+            return self.emit(op, [moved], shape, scratch=rows, reduced=len(axes), columns=True)
         return self.emit(op, [moved], shape, reduced=len(axes))
 
     def matmul(self, left: Any, right: Any) -> Var:
@@ -229,6 +232,8 @@ class Builder(Recorder):
 
 #: For inner loops shorter than this, the order of the axes is changed.
 _SHORT = 8
+# Columns whose exponentials are summed at once.
+_COLUMNS = 8
 
 
 def memory_order(args: Sequence[Var], shape: tuple[int, ...]) -> tuple[int, ...] | None:

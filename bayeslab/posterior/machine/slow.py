@@ -10,6 +10,7 @@ import numpy as np
 from bayeslab.posterior.machine.arrays import Buffer, Instruction, Loop, Var
 from bayeslab.posterior.machine.numpy_densities import numpy_density
 from bayeslab.posterior.machine.operations import ELEMENTWISE, OTHERS, REDUCTIONS
+from bayeslab.posterior.machine.sums import eliminated_slowly
 
 __all__ = ["outputs", "total"]
 
@@ -68,6 +69,12 @@ def _value(item: Instruction, args: list[np.ndarray]) -> Any:
             return args[0]
         if op == "gather":
             return args[0][options["index"]]
+        if op == "scatter":
+            sums = np.zeros(options["size"])
+            np.add.at(sums, options["index"], np.ravel(args[0]))
+            return sums.reshape(item.output.shape if item.output is not None else ())
+        if op == "eliminate":
+            return eliminated_slowly(args[0], options["index"])
         if op == "total":
             return options["factor"] * args[0]
         return OTHERS[op](*args, **options)

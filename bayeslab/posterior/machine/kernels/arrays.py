@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from bayeslab.posterior.machine.kernels.memory import accumulate, add, from_bits, jit, load, plus, store, word
+from bayeslab.posterior.machine.kernels.memory import (
+    accumulate,
+    add,
+    add_slope,
+    from_bits,
+    jit,
+    load,
+    load_value,
+    plus,
+    store,
+    word,
+)
 from bayeslab.posterior.machine.kernels.vector_math import exp, log
 
 __all__ = ["arrays"]
@@ -155,8 +166,35 @@ def extreme_backward(row: int) -> float:
     return 0.0
 
 
+@_inner
+def _logsumexp_of_columns(row: int) -> None:
+    """Of each column of a matrix, for all columns at once; totals lie behind the result."""
+    rows, n, o, a, s1 = word(row, 1), word(row, 2), word(row, _OUT), word(row, _A), word(row, _A + 3)
+    t = o + 8 * rows
+    for j in range(rows):
+        store(o, j, load(a, j))
+    for i in range(1, n):
+        x = a + i * s1
+        for j in range(rows):
+            top, value = load(o, j), load(x, j)
+            store(o, j, value if not (value <= top) else top)
+    for j in range(rows):
+        top = load(o, j)
+        store(o, j, top if top - top == 0.0 else 0.0)
+        store(t, j, 0.0)
+    for i in range(n):
+        x = a + i * s1
+        for j in range(rows):
+            add_slope(t, j, exp(load_value(x, j) - load_value(o, j)))
+    for j in range(rows):
+        store(o, j, load(o, j) + log(load(t, j)))
+
+
 def logsumexp_forward(row: int) -> float:
     n, s0, s1 = word(row, 2), word(row, _A + 2), word(row, _A + 3)
+    if word(row, _EXTRA) == 1:
+        _logsumexp_of_columns(row)
+        return 0.0
     for j in range(word(row, 1)):
         x = word(row, _A) + j * s0
         top = load(x, 0)
@@ -175,6 +213,15 @@ def logsumexp_forward(row: int) -> float:
 
 def logsumexp_backward(row: int) -> float:
     n, s0, s1 = word(row, 2), word(row, _A + 2), word(row, _A + 3)
+    if word(row, _EXTRA) == 1:
+        o, g = word(row, _OUT), word(row, _OUT + 1)
+        for i in range(n):
+            x, gx = word(row, _A) + i * s1, word(row, _A + 1) + i * s1
+            for j in range(word(row, 1)):
+                out = load_value(o, j)
+                share = exp(load_value(x, j) - (out if out > -math.inf else 0.0))
+                add_slope(gx, j, load_value(g, j) * share)
+        return 0.0
     for j in range(word(row, 1)):
         x, gx = word(row, _A) + j * s0, word(row, _A + 1) + j * s0
         out, g = load(word(row, _OUT), j), load(word(row, _OUT + 1), j)

@@ -15,6 +15,7 @@ from bayeslab.posterior.machine.kernels.densities import each_kernel, sum_kernel
 from bayeslab.posterior.machine.kernels.driver import driver
 from bayeslab.posterior.machine.kernels.elementwise import arithmetic, functions
 from bayeslab.posterior.machine.kernels.matrices import matrices
+from bayeslab.posterior.machine.kernels.sums import sums
 
 __all__ = ["object_code"]
 
@@ -103,4 +104,4 @@ def _functions(group: str) -> dict[str, tuple[Any, str]]:
 
 @cache
 def _operations() -> dict[str, Any]:
-    return arithmetic() | functions() | arrays() | matrices()
+    return arithmetic() | functions() | arrays() | matrices() | sums()
