@@ -27,23 +27,35 @@ SLOW = (
     "sunspots", "trees", "women_2", "women_3",
 )  # fmt: skip
 #: Models with discrete nodes that are summed out.
-SUMS = ("absences_kinds", "anaesthetists", "cervix", "coal", "ponds", "weeds")
+SUMS = (
+    "absences_kinds", "anaesthetists", "cervix", "coal", "coal_steps", "coal_trend", "cows", "dipper", "feeders", "gnp",
+    "polio", "ponds", "weeds",
+)  # fmt: skip
 #: Models of these families that PyTensor evaluates, and the words that say why.
 OTHERS = {
-    **dict.fromkeys(
-        ("coal_steps", "coal_trend", "cows", "dipper", "feeders", "gnp", "polio"), "hidden states",
-    ),
     **dict.fromkeys(("airline", "radon_map"), "integrated out"),
     "births": "hidden states or functions",
 }  # fmt: skip
 #: Distances of the points from the start. Near its end points a Beta of a mean, or counts of a huge mean, have no digits
 #: in PyMC's formulas.
-SPREADS = {"gasoline": (0.0, 0.01, 0.05), "absences": (0.0, 0.3, 1.0, 3.0), "ponds": (0.0, 0.3, 1.0)}
+SPREADS = {"gasoline": (0.0, 0.01, 0.05), "absences": (0.0, 0.3, 1.0, 3.0)} | dict.fromkeys(
+    ("coal_trend", "gnp", "ponds"), (0.0, 0.3, 1.0)
+)
 
 
 #: Models of which PyMC's graph has no digits far from the start, or takes different numbers for equal ones: shares
-#: near one, cutpoints very close to each other, variances below the smallest number.
-LOST = {"housing", "gasoline", "inhaler", "ponds"}
+#: near one, cutpoints very close to each other, variances below the smallest number, stationary distributions of states
+#: that are hardly left.
+LOST = {"housing", "gasoline", "inhaler", "ponds", "coal_trend", "gnp"}
+#: Models of which PyTensor's gradient has no value where a probability is rounded to one.
+GAPS = {"cows"}
+
+
+def known(slopes, gradient, name):
+    """The graph's gradient, with ours where it has no value."""
+    slope = np.concatenate([np.ravel(s) for s in slopes])
+    assert np.isfinite(gradient).all()
+    return np.where(np.isnan(slope), gradient, slope) if name in GAPS else slope
 
 
 def far_from_the_start(density, function, at, name):
@@ -111,10 +123,10 @@ def test_a_lowered_model_is_its_graph(name):
     for spread in SPREADS.get(name, (0.0, 0.3, 1.0, 3.0, 10.0)):
         point = at + spread * rng.standard_normal(at.size)
         value, *slopes = function(*density.split(point).values())
-        slope = np.concatenate([np.ravel(s) for s in slopes])
         mine, gradient = density(point)
         assert np.isfinite(mine) == np.isfinite(value)
         if np.isfinite(value):
+            slope = known(slopes, gradient, name)
             size = max(1.0, abs(float(value)))
             assert abs(mine - value) <= 1e-9 * size, (spread, mine, float(value))
             assert np.abs(gradient - slope).max() <= 1e-9 * max(1.0, np.abs(slope).max()), spread
@@ -139,8 +151,8 @@ def test_discrete_nodes_are_summed_out_as_in_the_graph(name):
     for spread in np.repeat([0.1, 0.5, 1.0, 1.0 if name in LOST else 2.0], 5):
         point = at + spread * rng.standard_normal(at.size)
         value, *slopes = function(*density.split(point).values())
-        slope = np.concatenate([np.ravel(s) for s in slopes])
         mine, gradient = density(point)
+        slope = known(slopes, gradient, name)
         assert mine == pytest.approx(float(value), rel=1e-9)
         assert program.value(point) == pytest.approx(mine, rel=1e-11)
         assert np.abs(gradient - slope).max() <= 1e-9 * max(1.0, np.abs(slope).max())

@@ -17,6 +17,7 @@ from bayeslab.families.graph.probability_tables import LogTable, log_table, unif
 from bayeslab.families.graph.scope import Scope
 from bayeslab.families.graph.segment_law import SegmentLaw
 from bayeslab.families.graph.tree_law import TreeLaw
+from bayeslab.language.backends import Backend
 from bayeslab.language.nodes import Node, bound_arguments
 from bayeslab.latents.chains import hidden_tree
 from bayeslab.latents.chains.markov_chain import classes
@@ -111,15 +112,13 @@ def _stationary(scope: Scope, node: Node, moves: LogTable, order: int) -> LogTab
 
     For order 2, the stationary distribution of pairs. Transient states have probability zero and are left out.
     """
-    import pytensor.tensor as pt
-
     if node.dims[-1] in moves.batch:
         raise ModelError(
             f"initial=stationary: P varies along '{node.dims[-1]}', so it has no stationary distribution; give initial",
             code="not-applicable",
         )
-    n, batch = moves.sizes[0], scope.lengths(moves.batch)
-    probabilities, possible = moves.probabilities, moves.possible
+    backend, n, batch = scope.evaluator.backend, moves.sizes[0], scope.lengths(moves.batch)
+    probabilities, possible = backend.function("exp")(moves.logs(backend)), moves.possible
     if order == 2:
         # Transitions from the pair (i, j) to the pairs (j, k).
         eye = np.eye(n)
@@ -137,16 +136,15 @@ def _stationary(scope: Scope, node: Node, moves: LogTable, order: int) -> LogTab
         )
     members = np.array(sorted(closed[0]))
     inner = probabilities[..., members[:, None], members]
-    matrix = pt.swapaxes(pt.eye(len(members)) - inner + 1.0, -1, -2)
-    ones = pt.ones((*batch, len(members), 1))
-    solved = pt.linalg.solve(matrix, ones)[..., 0]
+    logs = backend.function("log")(scope.stationary(inner))
     size = n**order
-    if len(members) == size:
-        logs = pt.log(solved)
-    else:
-        logs = pt.set_subtensor(pt.as_tensor_variable(np.full((*batch, size), -np.inf))[..., members], pt.log(solved))
     possible_at = np.zeros(size, bool)
     possible_at[members] = True
+    if len(members) < size:
+        place = np.full(size, len(members))
+        place[members] = np.arange(len(members))
+        never = backend.constant(np.full((*batch, 1), -np.inf))
+        logs = backend.concatenate([logs, never], axis=-1)[..., place]
     if order == 2:
         shape = (n, n)
         return LogTable(logs.reshape((*batch, n, n)), moves.batch, moves.states[:2], shape, possible_at.reshape(n, n))
@@ -206,53 +204,62 @@ def _column(data: Data, column: str, name: str, dim: str) -> Any:
 def _chain(
     scope: Scope, node: Node, given: Mapping[str, ast.expr], start: LogTable, moves: LogTable, order: int
 ) -> tuple[PathLaw, Any]:
-    import pytensor.tensor as pt
-
-    offsets = _offsets(scope, node, given)
+    backend, offsets = scope.evaluator.backend, _offsets(scope, node, given)
     outer, lengths = node.dims[:-1], scope.lengths(node.dims)
     n, cells = moves.sizes[0], int(np.prod(lengths))
     pieces = (len(offsets) - 1) // max(int(np.prod(lengths[:-1], dtype=int)), 1)
-    whole = moves.over(node.dims, lengths).reshape((cells, *moves.sizes)) if moves.batch else moves.over((), ())[None]
-    second = None
+    whole = _by_cell(backend, moves, node.dims, lengths)
+    second, n_steps = None, cells if moves.batch else 1
     if order == 2:
         # The state before the first is taken to be the same; for a joint pair of first states, the second given the
         # first.
         same = np.arange(n)
         second = whole[:, same, same, :]
         if len(start.sizes) == 2:
-            joint, start = start, _margin(start)
-            given_first = (
-                joint.over(joint.batch, scope.lengths(joint.batch)) - pt.as_tensor_variable(start.value)[..., None]
-            )
-            given_first = pt.switch(pt.isnan(given_first), -np.inf, given_first)
+            joint, start = start, _margin(scope, start)
+            second = _second(scope, joint, start)
             if joint.batch:
-                spread = LogTable(given_first, joint.batch, joint.states, joint.sizes, joint.possible)
-                second = spread.over(node.dims, lengths).reshape((cells, n, n))
-                whole = moves.over(node.dims, lengths).reshape((cells, *moves.sizes))
+                spread = LogTable(second, joint.batch, joint.states, joint.sizes, joint.possible)
+                second, n_steps = spread.over(backend, node.dims, lengths).reshape((cells, n, n)), cells
+                whole = moves.over(backend, node.dims, lengths).reshape((cells, *moves.sizes))
             else:
-                second = pt.broadcast_to(given_first[None], (whole.type.shape[0] or 1, n, n))
-    n_starts, n_steps = 1, cells if moves.batch or (second is not None and second.type.shape[0] == cells) else 1
+                second = backend.broadcast_to(second[None], (n_steps, n, n))
+    n_starts = 1
     if start.batch:
         n_starts = len(offsets) - 1
-        first = start.over(outer, lengths[:-1]).reshape((-1, n))
-        first = pt.repeat(first, pieces, axis=0) if pieces > 1 else first
+        first = start.over(backend, outer, lengths[:-1]).reshape((-1, n))
+        first = first[np.repeat(np.arange(n_starts // pieces), pieces)] if pieces > 1 else first
     else:
-        first = pt.as_tensor_variable(start.value)
-    if n_starts == 1 and len(offsets) == 2:
-        first = first.reshape((n,))
+        first = start.logs(backend)
     flat = whole.reshape((n_steps, -1))
     if second is not None:
-        flat = pt.concatenate([second.reshape((n_steps, -1)), flat], axis=1)
-    return MarkovLaw(n, offsets, n_starts, n_steps, order), pt.concatenate([first.ravel(), flat.ravel()])
+        flat = backend.concatenate([second.reshape((n_steps, -1)), flat], axis=1)
+    logs = backend.concatenate([first.reshape((-1,)), flat.reshape((-1,))])
+    return MarkovLaw(n, offsets, n_starts, n_steps, order), logs
 
 
-def _margin(joint: LogTable) -> LogTable:
+def _by_cell(backend: Backend, table: LogTable, dims: tuple[str, ...], lengths: tuple[int, ...]) -> Any:
+    """A table for each cell of a node, or one for all."""
+    if not table.batch:
+        return table.over(backend, (), ())[None]
+    return table.over(backend, dims, lengths).reshape((int(np.prod(lengths)), *table.sizes))
+
+
+def _margin(scope: Scope, joint: LogTable) -> LogTable:
     """Log probabilities of the first state of a pair."""
-    import pytensor.tensor as pt
-
+    backend = scope.evaluator.backend
     with np.errstate(divide="ignore"):
-        value = pt.log(pt.sum(pt.exp(pt.as_tensor_variable(joint.value)), axis=-1))
+        shares = backend.function("exp")(joint.logs(backend))
+        value = backend.function("log")(backend.reduction("sum", shares, (-1,)))
     return LogTable(value, joint.batch, joint.states[:1], joint.sizes[:1], joint.possible.any(axis=1))
+
+
+def _second(scope: Scope, joint: LogTable, first: LogTable) -> Any:
+    """Log probabilities of the second state of a pair given the first; -inf where the first is impossible."""
+    backend = scope.evaluator.backend
+    difference = joint.logs(backend) - first.logs(backend)[..., None]
+    never = backend.function("equal")(first.logs(backend)[..., None], -np.inf)
+    return backend.function("where")(never, -np.inf, difference)
 
 
 def _alike(word: str, **tables: LogTable) -> None:
@@ -267,8 +274,6 @@ def _alike(word: str, **tables: LogTable) -> None:
 def _tree(
     scope: Scope, node: Node, given: Mapping[str, ast.expr], start: LogTable, moves: LogTable
 ) -> tuple[PathLaw, Any]:
-    import pytensor.tensor as pt
-
     _alike("MarkovTree", initial=start, P=moves)
     column = given["parent"]
     assert isinstance(column, ast.Name)
@@ -276,8 +281,9 @@ def _tree(
     outer = int(np.prod(scope.lengths(node.dims[:-1]), dtype=int))
     shift = np.arange(outer)[:, None] * len(rows)
     parents = np.where(rows >= 0, rows + shift, -1).ravel()
-    logs = [pt.as_tensor_variable(start.value).ravel(), pt.as_tensor_variable(moves.value).ravel()]
-    return TreeLaw(moves.sizes[0], parents), pt.concatenate(logs)
+    backend = scope.evaluator.backend
+    logs = [table.logs(backend).reshape((-1,)) for table in (start, moves)]
+    return TreeLaw(moves.sizes[0], parents), backend.concatenate(logs)
 
 
 def _parents(scope: Scope, column: str, dim: str) -> np.ndarray:
@@ -298,9 +304,7 @@ def _parents(scope: Scope, column: str, dim: str) -> np.ndarray:
 def _segments(
     scope: Scope, node: Node, given: Mapping[str, ast.expr], start: LogTable, moves: LogTable
 ) -> tuple[PathLaw, Any]:
-    import pytensor.tensor as pt
-
-    n = moves.sizes[0]
+    n, backend = moves.sizes[0], scope.evaluator.backend
     durations = log_table(scope, given["durations"], node.dims, 2, "SemiMarkovChain", "durations", of=moves.states[0])
     _alike("SemiMarkovChain", initial=start, P=moves, durations=durations)
     if durations.sizes[0] != n:
@@ -316,5 +320,5 @@ def _segments(
             f" lasts; it is not for state {stays[0]}",
             code="not-probabilities",
         )
-    logs = [pt.as_tensor_variable(table.value).ravel() for table in (start, moves, durations)]
-    return SegmentLaw(n, _offsets(scope, node, given), durations.sizes[1]), pt.concatenate(logs)
+    logs = [table.logs(backend).reshape((-1,)) for table in (start, moves, durations)]
+    return SegmentLaw(n, _offsets(scope, node, given), durations.sizes[1]), backend.concatenate(logs)

@@ -9,13 +9,14 @@ import numpy as np
 
 from bayeslab.errors import ModelError
 from bayeslab.families.graph.discrete_layout import Latent, tables_of
+from bayeslab.families.graph.markov_law import MarkovLaw
 from bayeslab.latents.networks.elimination import Factor, planned
 from bayeslab.posterior.machine.arrays import NotLowered, Var
 from bayeslab.posterior.machine.discrete import States, scopes_of
 from bayeslab.posterior.machine.functions import logsumexp
 from bayeslab.posterior.machine.laws import Categories, Law, Scalar
 from bayeslab.posterior.machine.program import Builder
-from bayeslab.posterior.machine.sums import eliminated, summed_by_group
+from bayeslab.posterior.machine.sums import eliminated, markov_evidence, summed_by_group
 from bayeslab.posterior.machine.wrapped import Truncated
 
 __all__ = ["states_of", "sum_out"]
@@ -84,6 +85,10 @@ def sum_out(builder: Builder, latents: Sequence[Latent], densities: Sequence[tup
     for scope in scopes:
         joint = scope[(scope >= 0).sum(axis=1) > 1]
         tied |= set(np.unique(owner[joint[joint >= 0]]).tolist())
+    paths = [latents[k] for k in sorted(tied) if latents[k].path is not None]
+    if paths:
+        densities = [*densities, *((latent.name, _path_density(builder, latent)) for latent in paths)]
+        scopes += scopes_of(builder, [value for _, value in densities[-len(paths) :]], by_buffer)
     sums: dict[int, Var] = {}
     rest: list[tuple[str, Var, np.ndarray, np.ndarray]] = []
     for (name, value), scope in zip(densities, scopes, strict=True):
@@ -102,10 +107,41 @@ def sum_out(builder: Builder, latents: Sequence[Latent], densities: Sequence[tup
         rows = np.flatnonzero(np.isin(of_element, list(tied)))
         if len(rows):
             rest.append((name, value, scope, rows))
-    for k in sorted(sums):
-        builder.add(logsumexp(sums[k], 0))
+    for k, latent in enumerate(latents):
+        if k in tied:
+            continue
+        if latent.path is not None:
+            builder.add(_along_path(latent, sums.get(k)))
+        elif k in sums:
+            builder.add(logsumexp(sums[k], 0))
     if rest:
         _eliminate(builder, latents, cells, sorted(tied), rest)
+
+
+def _along_path(latent: Latent, log_emission: Var | None) -> Var:
+    """Log evidence of a path of hidden states, given the log densities (states, cells) of what depends on each cell."""
+    assert latent.path is not None
+    law, logs = latent.path.law, latent.path.logs
+    if log_emission is None or not isinstance(law, MarkovLaw):
+        raise NotLowered(latent.name, "a path on which no data depend, or of another law")
+    emission = log_emission.broadcast_to((latent.states, latent.size)).T
+    return markov_evidence(logs, emission, law.offsets, law.n_starts, law.n_steps)
+
+
+def _path_density(builder: Builder, latent: Latent) -> Var:
+    """Log probability of each cell's state of a Markov chain, given the state before it."""
+    assert latent.path is not None
+    law, logs, states = latent.path.law, latent.path.logs, latent.symbol.reshape(-1)
+    assert isinstance(law, MarkovLaw)
+    k, first = law.n_states, law.n_starts * law.n_states
+    cells = np.arange(law.n_cells)
+    begins = np.isin(cells, law.offsets)
+    sequence = law.sequence if law.n_starts > 1 else np.zeros_like(cells)
+    step = cells if law.n_steps > 1 else np.zeros_like(cells)
+    start = logs[:first].reshape(law.n_starts, k)[sequence, states]
+    before = states[np.where(begins, cells, cells - 1)]
+    moved = logs[first:].reshape(law.n_steps, k, k)[step, before, states]
+    return builder.elementwise("where", begins, start, moved)
 
 
 def _in_states(builder: Builder, latents: Sequence[Latent], value: Var, k: int) -> Var:

@@ -18,17 +18,19 @@ from bayeslab.distributions import DISTRIBUTIONS, maths
 from bayeslab.distributions.toolbox.correlations import log_constant
 from bayeslab.families.graph.discrete_layout import Latent
 from bayeslab.families.graph.gaps import below
+from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.integrals import integrals_of
 from bayeslab.families.graph.lowered_recursions import computed_rows, sampled_rows
 from bayeslab.families.graph.lowered_sums import states_of, sum_out
+from bayeslab.families.graph.markov_law import MarkovLaw
 from bayeslab.families.graph.walk import Walk
 from bayeslab.language.algebra import Term
 from bayeslab.language.backends import Backend
 from bayeslab.language.nodes import Node, bound_arguments
 from bayeslab.language.spec import Model
-from bayeslab.posterior.machine.arrays import NotLowered, Var
+from bayeslab.posterior.machine.arrays import Instruction, NotLowered, Var
 from bayeslab.posterior.machine.backend import Machine
-from bayeslab.posterior.machine.functions import cumprod, logsumexp
+from bayeslab.posterior.machine.functions import cumprod, logsumexp, stationary
 from bayeslab.posterior.machine.laws import (
     Categories,
     CholeskyFactor,
@@ -41,12 +43,15 @@ from bayeslab.posterior.machine.laws import (
     ordered_categories,
 )
 from bayeslab.posterior.machine.model import MachineModel, Parameter
-from bayeslab.posterior.machine.program import Builder
+from bayeslab.posterior.machine.program import Builder, Program
 from bayeslab.posterior.machine.transforms import Ordered, Transform
 from bayeslab.posterior.machine.vector_laws import vector_law
 from bayeslab.posterior.machine.wrapped import Censored, Truncated
 
 __all__ = ["Lowering", "lowered"]
+
+#: Draws of the prior at which probabilities are checked.
+_DRAWS = 3
 
 
 def lowered(model: Model, data: Data, *, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
@@ -221,6 +226,43 @@ class Lowering(Walk):
         self.densities.append((node.name, law.log_density(symbol)))
         self.terms[node.name], self.dims[node.name] = term, node.dims
 
+    def _path(self, node: Node) -> None:
+        """A path of hidden states: unknown numbers, and their law."""
+        path, shape = hidden_path(self, node), self.lengths(node.dims)
+        if not isinstance(path.law, MarkovLaw) or path.law.order > 1:
+            raise NotLowered(node.name, f"{node.distribution}: hidden states that are no chain of first order")
+        symbol = self.builder.unknown(shape)
+        self.latents[node.name] = Latent(node.name, symbol, shape, 0, path.law.n_states, path)
+        named = path.state is not None
+        self.terms[node.name] = Term(symbol, node.dims, codes=symbol if named else None, factor=path.state)
+        self.dims[node.name] = node.dims
+
+    def positive(self, value: Any) -> bool:
+        return any(
+            item.op == "softmax" and item.output is not None and item.output.buffer is value.buffer
+            for item in self.builder.instructions
+            if isinstance(item, Instruction)
+        )
+
+    def log_or_nothing(self, value: Any) -> Any:
+        # An infinite derivative of what has the weight zero is none: see the kernels.
+        return self.builder.elementwise("log", value)
+
+    def stationary(self, probabilities: Any) -> Any:
+        return stationary(probabilities)
+
+    def drawn(self, value: Any) -> np.ndarray | None:
+        if value.summed:
+            raise NotLowered("path", "probabilities that depend on discrete nodes")
+        builder = self.builder
+        machine = MachineModel(Program(builder), builder, tuple(self.parameters))
+        try:
+            points = machine.prior_points(np.random.default_rng(0), _DRAWS)
+        except NotImplementedError:
+            return None
+        (values,) = machine.values_at([value], points)
+        return values
+
     def _below_sums(self, node: Node, law: Law, dims: tuple[str, ...], observed: Any) -> bool:
         """Whether an observed node depends on discrete nodes that are summed out; its density is then stored."""
         gone = np.ma.getmaskarray(observed)
@@ -374,6 +416,9 @@ class Lowering(Walk):
     def latent(self, node: Node, observed: Any) -> None:
         if not (node.hidden_path or node.process or node.states):
             self._discrete(node)
+            return
+        if node.hidden_path and node.name in self.summed and observed is None:
+            self._path(node)
             return
         raise NotLowered(node.name, f"{node.distribution}: hidden states or functions")
 

@@ -9,22 +9,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.errors import ModelError, listed
 from bayeslab.families.graph.scope import Scope
 from bayeslab.language.algebra import Term
+from bayeslab.language.backends import Backend
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["LogTable", "Scope", "log_table", "uniform"]
+__all__ = ["LogTable", "log_table", "uniform"]
 
 # Tolerance of the sum of a row of probabilities (that of ``numpy.isclose``).
 _SUM = 1e-5
-_DRAWS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +30,7 @@ class LogTable:
 
     Attributes
     ----------
-    value : TensorVariable or ndarray
+    value : variable of the scope's backend, or ndarray
         (batch..., states, ...), -inf where zero.
     batch : tuple of str
         Dimensions of the node along which the table varies, in the node's order.
@@ -43,6 +40,8 @@ class LogTable:
         Their lengths.
     possible : ndarray of bool (states, ...)
         Which probabilities can be positive.
+    normalised : bool
+        Whether rows sum to 1 by construction.
     """
 
     value: Any
@@ -50,20 +49,17 @@ class LogTable:
     states: tuple[str | None, ...]
     sizes: tuple[int, ...]
     possible: np.ndarray
+    normalised: bool = False
 
-    @property
-    def probabilities(self) -> Any:
-        import pytensor.tensor as pt
+    def logs(self, backend: Backend) -> Any:
+        """The logarithms as a variable of a backend."""
+        return backend.constant(self.value) if isinstance(self.value, np.ndarray) else self.value
 
-        return pt.exp(self.value)
-
-    def over(self, dims: tuple[str, ...], lengths: tuple[int, ...]) -> Any:
+    def over(self, backend: Backend, dims: tuple[str, ...], lengths: tuple[int, ...]) -> Any:
         """The logarithms with an axis of full length for each of these dimensions."""
-        import pytensor.tensor as pt
-
         index = tuple(slice(None) if dim in self.batch else None for dim in dims)
-        value = pt.as_tensor_variable(self.value)[index] if dims else pt.as_tensor_variable(self.value)
-        return pt.broadcast_to(value, (*lengths, *self.sizes))
+        value = self.logs(backend)[index] if dims else self.logs(backend)
+        return backend.broadcast_to(value, (*lengths, *self.sizes))
 
 
 def uniform(size: int) -> LogTable:
@@ -105,8 +101,6 @@ def log_table(
 
 def _listed(scope: Scope, tree: ast.List | ast.Tuple, dims: tuple[str, ...], core: int, name: str) -> LogTable | None:
     """Read a (nested) list of probabilities entry by entry; None if entries are vectors."""
-    import pytensor.tensor as pt
-
     entries, sizes = _entries(tree, core, name)
     if entries is None:
         return None
@@ -134,7 +128,7 @@ def _listed(scope: Scope, tree: ast.List | ast.Tuple, dims: tuple[str, ...], cor
     for term in terms:
         (value,), _, _ = scope.evaluator.align([term], onto=batch)
         if term.random:
-            logs.append(pt.log(value))
+            logs.append(scope.evaluator.backend.function("log")(value))
         else:
             with np.errstate(divide="ignore", invalid="ignore"):
                 logs.append(np.log(np.asarray(value, dtype=float)))
@@ -142,8 +136,9 @@ def _listed(scope: Scope, tree: ast.List | ast.Tuple, dims: tuple[str, ...], cor
     if not symbolic:
         whole = np.stack([np.broadcast_to(value, shape) for value in logs], axis=-1)
         return LogTable(whole.reshape(*shape, *sizes), batch, states, sizes, possible)
-    parts = [pt.broadcast_to(pt.as_tensor_variable(value), shape) if batch else value for value in logs]
-    return LogTable(pt.stack(parts, axis=-1).reshape((*shape, *sizes)), batch, states, sizes, possible)
+    backend = scope.evaluator.backend
+    parts = [backend.broadcast_to(value, shape) if batch else value for value in logs]
+    return LogTable(backend.stack(parts, axis=-1).reshape((*shape, *sizes)), batch, states, sizes, possible)
 
 
 def _entries(tree: ast.List | ast.Tuple, core: int, name: str) -> tuple[list[ast.expr] | None, tuple[int, ...]]:
@@ -165,8 +160,6 @@ def _named(
     scope: Scope, term: Term, dims: tuple[str, ...], core: int, word: str, name: str, of: Any, *, written: bool
 ) -> LogTable:
     """Read a name or an expression; ``written``: whether its dimensions are in a node's order."""
-    import pytensor.tensor as pt
-
     if term.value is None:
         raise ModelError(f"the parameter '{name}' of {word} holds levels, not probabilities", code="not-numbers")
     rest = [dim for dim in term.dims if dim is None or dim not in dims]
@@ -184,17 +177,18 @@ def _named(
     if term.random:
         value = term.value.transpose(*order) if order != sorted(order) else term.value
         value = value.astype("float64")
-        logs = pt.log(value) if _positive(term.value) else _log_or_nothing(value)
+        positive = scope.positive(term.value)
+        logs = scope.evaluator.backend.function("log")(value) if positive else scope.log_or_nothing(value)
         sizes = tuple(
             int(n) if n is not None else len(scope.labels[str(dim)])
-            for n, dim in zip(value.type.shape[len(batch) :], states, strict=True)
+            for n, dim in zip(scope.evaluator.backend.shape(value)[len(batch) :], states, strict=True)
         )
         possible = np.ones(sizes, bool)
-        if not _positive(term.value):
-            drawn = _drawn(scope, value)
+        if not positive:
+            drawn = scope.drawn(value)
             if drawn is not None:
                 possible = (drawn > 0).reshape(-1, *sizes).any(axis=0)
-        return LogTable(logs, batch, states, sizes, possible)
+        return LogTable(logs, batch, states, sizes, possible, positive)
     value = np.asarray(term.value, dtype=float).transpose(order)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(value)
@@ -237,56 +231,16 @@ def _in_order(scope: Scope, rest: Sequence[str | None], name: str, written: bool
     )
 
 
-def _positive(value: Any) -> bool:
-    """Whether a variable is a vector of positive probabilities by construction."""
-    from pytensor.tensor.elemwise import DimShuffle
-    from pytensor.tensor.special import Softmax
-
-    node = value.owner
-    while node is not None and isinstance(node.op, DimShuffle):
-        node = node.inputs[0].owner
-    return node is not None and (isinstance(node.op, Softmax) or type(node.op).__name__ == "DirichletRV")
-
-
-def _log_or_nothing(value: Any) -> Any:
-    """The logarithm; -inf with derivative 0 at zero."""
-    import pytensor.tensor as pt
-
-    gone = pt.eq(value, 0.0)
-    return pt.switch(gone, -np.inf, pt.log(pt.switch(gone, 1.0, value)))
-
-
-def _drawn(scope: Scope, value: Any) -> np.ndarray | None:
-    """A few values of an expression, with parameters drawn from their priors; None if they cannot be drawn.
-
-    Discrete nodes that are summed out have their lowest values.
-    """
-    import pytensor
-    import pytensor.tensor as pt
-    from pymc.pytensorf import compile as compile_pymc
-    from pytensor.graph.replace import clone_replace
-
-    first = {one.symbol: pt.constant(np.full(one.shape, one.first, np.int64)) for one in scope.latents.values()}
-    try:
-        (value,) = clone_replace([value], first, rebuild_strict=False)
-        draw = compile_pymc([], value, mode=pytensor.compile.mode.Mode("py", None), random_seed=0)
-        return np.stack([np.asarray(draw()) for _ in range(_DRAWS)])
-    except (NotImplementedError, ValueError):
-        return None
-
-
 def _check_sums(scope: Scope, table: LogTable, word: str, name: str, joint: bool) -> None:
     """Refuse rows that do not sum to 1 for all parameters, or contain numbers that are not probabilities."""
-    import pytensor.tensor as pt
-
     rows = len(table.sizes) > 1 and not joint
     what = f"{word}: the {'rows' if rows else 'entries'} of '{name}'"
     if isinstance(table.value, np.ndarray):
         values: np.ndarray | None = np.exp(table.value)
-    elif _by_making(table.value) and not joint:
+    elif table.normalised and not joint:
         return
     else:
-        values = _drawn(scope, pt.exp(table.value))
+        values = scope.drawn(scope.evaluator.backend.function("exp")(table.value))
     if values is None:
         return
     if np.isnan(values).any() or (values > 1 + _SUM).any():
@@ -295,9 +249,3 @@ def _check_sums(scope: Scope, table: LogTable, word: str, name: str, joint: bool
     wrong = np.abs(total - 1.0) > _SUM
     if wrong.any():
         raise ModelError(f"{what} add up to {total[wrong].flat[0]:.6g}, not to 1", code="not-probabilities")
-
-
-def _by_making(logs: Any) -> bool:
-    """Whether these are logarithms of probabilities that sum to 1 by construction."""
-    node = logs.owner
-    return node is not None and len(node.inputs) == 1 and _positive(node.inputs[0])

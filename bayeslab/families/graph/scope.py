@@ -177,3 +177,27 @@ class Scope:
 
     def lengths(self, dims: tuple[str, ...]) -> tuple[int, ...]:
         return lengths_of(dims, self.labels)
+
+    def positive(self, value: Any) -> bool:
+        """Whether a variable is a vector of positive probabilities by construction."""
+        from bayeslab.families.graph.graph_values import positive
+
+        return positive(value)
+
+    def log_or_nothing(self, value: Any) -> Any:
+        """The logarithm; -inf with derivative 0 at zero."""
+        from bayeslab.families.graph.graph_values import log_or_nothing
+
+        return log_or_nothing(value)
+
+    def stationary(self, probabilities: Any) -> Any:
+        """The stationary distribution of transition probabilities (..., states, states) between recurrent states."""
+        from bayeslab.families.graph.graph_values import stationary
+
+        return stationary(probabilities)
+
+    def drawn(self, value: Any) -> np.ndarray | None:
+        """A few values of a variable, with parameters drawn from their priors; None if they cannot be drawn."""
+        from bayeslab.families.graph.graph_values import drawn
+
+        return drawn(value, self.latents.values())

@@ -22,6 +22,7 @@ __all__ = [
     "reduction_of",
     "solve_triangular",
     "stack",
+    "stationary",
     "take",
     "tensordot",
     "zeros_like",
@@ -170,6 +171,31 @@ def diag(value: Var) -> Var:
     """The diagonal matrix of a vector."""
     n = len(value)
     return value.builder.elementwise("multiply", value[:, None], np.eye(n))
+
+
+def stationary(probabilities: Var) -> Var:
+    """The stationary distribution of transition probabilities (..., states, states) between recurrent states.
+
+    Elimination of one state after another, without subtractions [1]_: small probabilities keep their digits.
+
+    References
+    ----------
+    .. [1] Grassmann, Taksar, Heyman (1985). Regenerative analysis and steady state distributions for Markov chains.
+       Operations Research 33, 1107-1116.
+    """
+    n, moves = probabilities.shape[-1], probabilities
+    entering: list[Var] = []
+    for k in range(n - 1, 0, -1):
+        leaving = moves[..., k, :k]
+        into = moves[..., :k, k] / leaving.sum(-1)[..., None]
+        entering.append(into)
+        moves = moves[..., :k, :k] + into[..., :, None] * leaving[..., None, :]
+    # Of the first state one, and of each other what enters it from those before.
+    weights = [probabilities.builder.constant(np.ones(probabilities.shape[:-2]))]
+    for into in reversed(entering):
+        weights.append((stack(weights, -1) * into).sum(-1))
+    together = stack(weights, -1)
+    return together / together.sum(-1)[..., None]
 
 
 # -------------------------------------------------------------------------------- one dimension

@@ -181,6 +181,11 @@ class _Layout:
             words[1:3] = (out.size, inputs[0].size) if op == "scatter" else (1, out.size)
             words[_EXTRA] = 8 * self.index(item.options["index"])
             regions[_EXTRA] = _INDICES
+        elif op == "markov":
+            words[1:3] = inputs[1].shape
+            strides[2] = (inputs[1].strides[0], inputs[1].strides[1])
+            words[_EXTRA] = 8 * self.index(item.options["index"])
+            regions[_EXTRA] = _INDICES
         elif op in REDUCTIONS:
             kept = inputs[0].ndim - item.options["reduced"]
             shape, steps = inputs[0].shape, inputs[0].strides

@@ -86,7 +86,7 @@ class MachineModel:
             if given and parameter.name in given:
                 (place,) = self._coordinates(parameter, [np.asarray(given[parameter.name], float)], point[None])
             else:
-                (place,) = self._values([parameter.start], point[None])[0]
+                (place,) = self.values_at([parameter.start], point[None])[0]
             point[at : at + parameter.size] = place.ravel()
             at += parameter.size
         return point
@@ -106,7 +106,7 @@ class MachineModel:
         """
         points, at = np.zeros((n, self.program.n_dim)), 0
         for parameter in self.parameters:
-            inputs = self._values(parameter.law.inputs, points)
+            inputs = self.values_at(parameter.law.inputs, points)
             drawn = [parameter.law.draw(rng, [values[i] for values in inputs]) for i in range(n)]
             ordered = parameter.transform is not None and parameter.transform.name == "ordered"
             if ordered and parameter.law.exchangeable:  # otherwise draws without the order are left out
@@ -120,14 +120,14 @@ class MachineModel:
         """Unconstrained coordinates of values of a parameter, given points of those before it."""
         if parameter.transform is None:
             return [np.broadcast_to(x, parameter.shape) for x in drawn]
-        bounds, out = self._values(parameter.transform.inputs, points), []
+        bounds, out = self.values_at(parameter.transform.inputs, points), []
         for i, x in enumerate(drawn):
             builder = Builder()
             transform = parameter.transform.at([builder.constant(values[i]) for values in bounds])
             out.append(transform.forward(builder.constant(np.broadcast_to(x, parameter.law.shape).copy())).value)
         return out
 
-    def _values(self, variables: Sequence[Var], points: np.ndarray) -> list[np.ndarray]:
+    def values_at(self, variables: Sequence[Var], points: np.ndarray) -> list[np.ndarray]:
         """Values of arrays at points, shape (points, ...)."""
         moving = {str(k): var for k, var in enumerate(variables) if not var.constant}
         needed = live(self.builder.instructions, [var.buffer for var in moving.values()])

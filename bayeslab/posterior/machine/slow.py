@@ -10,7 +10,7 @@ import numpy as np
 from bayeslab.posterior.machine.arrays import Buffer, Instruction, Loop, Var
 from bayeslab.posterior.machine.numpy_densities import numpy_density
 from bayeslab.posterior.machine.operations import ELEMENTWISE, OTHERS, REDUCTIONS
-from bayeslab.posterior.machine.sums import eliminated_slowly
+from bayeslab.posterior.machine.sums import eliminated_slowly, markov_slowly
 
 __all__ = ["outputs", "total"]
 
@@ -75,6 +75,8 @@ def _value(item: Instruction, args: list[np.ndarray]) -> Any:
             return sums.reshape(item.output.shape if item.output is not None else ())
         if op == "eliminate":
             return eliminated_slowly(args[0], options["index"])
+        if op == "markov":
+            return markov_slowly(*args, options["index"])
         if op == "total":
             return options["factor"] * args[0]
         return OTHERS[op](*args, **options)

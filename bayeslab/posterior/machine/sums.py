@@ -1,14 +1,15 @@
-"""Sums over discrete variables as instructions of a program: by group, and by elimination."""
+"""Sums over discrete variables as instructions of a program: by group, by elimination, and over Markov chains."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from bayeslab.posterior.machine.arrays import Recorder, Var
 
-__all__ = ["eliminated", "eliminated_slowly", "summed_by_group"]
+__all__ = ["eliminated", "eliminated_slowly", "markov_evidence", "markov_slowly", "summed_by_group"]
 
 _HEAD = 14
 
@@ -80,4 +81,40 @@ def eliminated_slowly(tables: np.ndarray, plan: np.ndarray) -> float:
             total += float(out)
         else:
             work[results[s] : results[s] + out.size] = out.ravel()
+    return total
+
+
+def markov_evidence(logs: Var, log_emission: Var, offsets: np.ndarray, n_starts: int = 1, n_steps: int = 1) -> Var:
+    """Log evidence of chains of hidden states.
+
+    Parameters
+    ----------
+    logs
+        Log probabilities of first states (n_starts, states), and behind them of transitions (n_steps, states, states).
+    log_emission
+        Log density of the data of each cell given its state, (cells, states).
+    offsets
+        Start of each chain, and the number of cells.
+    n_starts, n_steps
+        1, or one for each chain; 1, or one for each cell, of which that at the start of a chain is not used.
+    """
+    builder, (cells, k) = logs.builder, log_emission.shape
+    plan = np.array([n_starts, n_steps, len(offsets) - 1, *offsets], np.int64)
+    scratch = k * k + 3 * cells * k + 2 * k
+    return builder.emit("markov", [builder.contiguous(logs), log_emission], (), scratch=scratch, index=plan)
+
+
+def markov_slowly(logs: np.ndarray, log_emission: np.ndarray, plan: np.ndarray) -> float:
+    """The same by NumPy, in logarithms throughout."""
+    n_starts, n_steps, _, *offsets = plan.tolist()
+    k = log_emission.shape[1]
+    starts = logs[: n_starts * k].reshape(n_starts, k)
+    moves, total = logs[n_starts * k :].reshape(n_steps, k, k), 0.0
+    for s, (begin, end) in enumerate(pairwise(offsets)):
+        if begin == end:
+            continue
+        state = starts[s if n_starts > 1 else 0] + log_emission[begin]
+        for t in range(begin + 1, end):
+            state = np.logaddexp.reduce(state[:, None] + moves[t if n_steps > 1 else 0], axis=0) + log_emission[t]
+        total += float(np.logaddexp.reduce(state))
     return total

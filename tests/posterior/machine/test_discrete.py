@@ -11,9 +11,9 @@ from scipy.special import logsumexp as log_sum_exp
 from bayeslab.latents.networks.elimination import Factor, planned
 from bayeslab.posterior.machine.arrays import NotLowered
 from bayeslab.posterior.machine.discrete import States, scopes_of
-from bayeslab.posterior.machine.functions import cumsum, logsumexp
+from bayeslab.posterior.machine.functions import cumsum, logsumexp, stationary
 from bayeslab.posterior.machine.program import Builder
-from bayeslab.posterior.machine.sums import eliminated, summed_by_group
+from bayeslab.posterior.machine.sums import eliminated, markov_evidence, summed_by_group
 from tests.posterior.machine.checks import check, weighted
 
 
@@ -172,3 +172,81 @@ def test_elimination_of_impossible_states():
     assert value == pytest.approx(np.log(9.0))
     assert program.value(point) == pytest.approx(np.log(9.0))
     np.testing.assert_allclose(gradient, [1 / 3, 1 / 3, 0, 0, 1 / 3, 0], rtol=1e-13)
+
+
+def by_enumeration(logs, log_emission, offsets, n_starts, n_steps):
+    """Log of the sum over all paths."""
+    (cells, k), total = log_emission.shape, 0.0
+    starts, moves = logs[: n_starts * k].reshape(n_starts, k), logs[n_starts * k :].reshape(n_steps, k, k)
+    for s, (begin, end) in enumerate(itertools.pairwise(offsets)):
+        paths = []
+        for path in itertools.product(range(k), repeat=end - begin):
+            log = starts[s if n_starts > 1 else 0, path[0]] + log_emission[begin, path[0]]
+            for t in range(begin + 1, end):
+                i, j = path[t - 1 - begin], path[t - begin]
+                log += moves[t if n_steps > 1 else 0, i, j] + log_emission[t, j]
+            paths.append(log)
+        total += log_sum_exp(paths)
+    assert cells == offsets[-1]
+    return total
+
+
+@pytest.mark.parametrize("by_state", [False, True])
+@pytest.mark.parametrize(("n_starts", "n_steps"), [(1, 1), (3, 1), (1, 9), (3, 9)])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_evidence_of_chains_is_enumeration(k, n_starts, n_steps, by_state):
+    offsets, size = np.array([0, 4, 5, 9]), n_starts * k + n_steps * k * k
+    builder = Builder()
+    logs, rows = builder.parameter(size), builder.parameter(9 * k)
+    log_emission = rows.reshape(k, 9).T if by_state else rows.reshape(9, k)
+    out = markov_evidence(logs, log_emission, offsets, n_starts, n_steps)
+    program, point = weighted(builder, out[None]), np.random.default_rng(k).standard_normal(size + 9 * k)
+    check(program, point)
+    emission = point[size:].reshape(k, 9).T if by_state else point[size:].reshape(9, k)
+    expected = by_enumeration(point[:size], emission, offsets, n_starts, n_steps)
+    assert program.outputs(point[None])["out"][0][0] == pytest.approx(expected, rel=1e-13)
+
+
+def test_a_state_whose_probability_underflows_comes_back():
+    """The only path through the data begins in a state that the first rows make impossible by e^-2000."""
+    builder, never = Builder(), -np.inf
+    logs = builder.constant(np.array([np.log(0.5), np.log(0.5), 0.0, never, never, 0.0]))
+    rows = builder.parameter(12)
+    builder.add(markov_evidence(logs, rows.reshape(6, 2), np.array([0, 6])))
+    program = builder.finish()
+    point = np.array([0.0, -1000.0, 0.0, -1000.0, 0.0, 0.0, 0.0, 0.0, -3000.0, 0.0, 0.0, 0.0])
+    value, gradient = program.value_and_gradient(point)
+    assert value == pytest.approx(np.log(0.5) - 2000.0, rel=1e-14)
+    assert value == pytest.approx(program.value(point), rel=1e-14)
+    np.testing.assert_allclose(gradient, np.tile([0.0, 1.0], 6), atol=1e-12)
+
+
+def test_chains_without_a_possible_path_have_no_density():
+    builder = Builder()
+    x = builder.parameter(1)
+    never = builder.constant(np.array([0.0, -np.inf, 0.0, -np.inf, 0.0, -np.inf]))
+    rows = builder.concatenate([x, np.array([0.0, -np.inf, 0.0])]).reshape(2, 2)
+    builder.add(markov_evidence(never, rows, np.array([0, 2])))
+    program = builder.finish()
+    assert program.value_and_gradient(np.zeros(1))[0] == -np.inf
+    assert program.value(np.zeros(1)) == -np.inf
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (4, 4), (3, 4, 4)])
+def test_stationary_distributions(shape):
+    rng, builder = np.random.default_rng(0), Builder()
+    matrix = rng.dirichlet(np.ones(shape[-1]), size=shape[:-1])
+    x = builder.parameter(matrix.size).reshape(shape)
+    program = weighted(builder, stationary(x))
+    check(program, matrix.ravel())
+    found = program.outputs(matrix.ravel()[None])["out"][0]
+    np.testing.assert_allclose(found, np.einsum("...i,...ij->...j", found, matrix), rtol=1e-13)
+    np.testing.assert_allclose(found.sum(-1), 1.0, rtol=1e-14)
+
+
+def test_small_stationary_probabilities_keep_their_digits():
+    builder, small = Builder(), 1e-25
+    x = builder.parameter(4).reshape(2, 2)
+    builder.output("out", stationary(x))
+    found = builder.finish().outputs(np.array([[1 - small, small, 3 * small, 1 - 3 * small]]))["out"][0]
+    np.testing.assert_allclose(found, [0.75, 0.25], rtol=1e-15)
