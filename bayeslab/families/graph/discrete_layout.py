@@ -178,7 +178,7 @@ def _values(
     return out
 
 
-def _coloured(scopes: list[np.ndarray], number: int) -> np.ndarray:
+def _coloured(scopes: Sequence[np.ndarray], number: int) -> np.ndarray:
     """A graph colouring: cells that occur together have different colours; -1 for unused cells."""
     colours = np.full(number, -1)
     meeting: dict[int, set[int]] = {}

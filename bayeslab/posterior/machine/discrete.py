@@ -270,14 +270,12 @@ def _looked_up(base: Var, indices: Sequence[Var]) -> Var:
     if not all(index.constant for index in indices):
         raise NotLowered("index", "positions that depend on parameters")
     places = [index.value.astype(np.int64) for index in indices]
-    n = len(places)
     for place, length in zip(places, base.shape[1:], strict=False):
         if place.size and (place.min() < 0 or place.max() >= length):
             raise NotLowered("index", "a state that is no position of an axis")
     if base.shape[0] == 1:
         return base[0][tuple(places)]
     states = np.arange(base.shape[0]).reshape(-1, *[1] * (places[0].ndim - 1))
-    assert n
     return base[(states, *places)]
 
 
@@ -295,9 +293,9 @@ def _view(whole: Var, shape: tuple[int, ...], strides: tuple[int, ...], var: Var
             source.append(None)
             continue
         fitting = [axis for axis in start if step % strides[axis] == 0 and isinstance(keys[axis], int)]
-        axis = max(fitting, key=lambda k: strides[k], default=None)
-        if axis is None:
+        if not fitting:
             return None
+        axis = max(fitting, key=lambda k: strides[k])
         jump = step // strides[axis]
         last = start[axis] + (n - 1) * jump
         if not 0 <= last < shape[axis]:

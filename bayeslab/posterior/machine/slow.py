@@ -76,7 +76,7 @@ def _value(item: Instruction, args: list[np.ndarray]) -> Any:
         if op == "eliminate":
             return eliminated_slowly(args[0], options["index"])
         if op == "markov":
-            return markov_slowly(*args, options["index"])
+            return markov_slowly(args[0], args[1], options["index"])
         if op == "total":
             return options["factor"] * args[0]
         return OTHERS[op](*args, **options)

@@ -68,7 +68,7 @@ def eliminated_slowly(tables: np.ndarray, plan: np.ndarray) -> float:
     work[:size] = tables
     total = float(tables[constants].sum())
     for s in range(steps):
-        shape = sizes[first_vars[s] : first_vars[s + 1]]
+        shape = tuple(sizes[first_vars[s] : first_vars[s + 1]].tolist())
         joint = np.zeros(shape)
         for i in range(inputs[s], inputs[s + 1]):
             steps_of = strides[i * width : i * width + len(shape)]
