@@ -26,7 +26,7 @@ def log_choose(n: Any, x: Any) -> Any:
 
 def numpy_density(name: str, args: Sequence[Any]) -> Any:
     """Log density of each value, -inf outside the support."""
-    x, *parameters = args
+    x, *parameters = (np.asarray(arg, dtype=np.float64) for arg in args)
     if ":" in name:
         function = fused(name)
         assert function is not None
