@@ -11,6 +11,7 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, listed
+from bayeslab.families.graph.discrete_layout import Latent
 from bayeslab.families.graph.gaps import below, is_vector
 from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.ordered_nodes import correlations, ordered
@@ -192,7 +193,6 @@ class Builder(Walk):
         """A discrete node without data: a symbol for its values, and their log probabilities."""
         import pytensor.tensor as pt
 
-        from bayeslab.families.graph.discrete_layout import Latent
         from bayeslab.families.graph.discrete_nodes import states_of
 
         tree = node.expression.tree
@@ -220,8 +220,6 @@ class Builder(Walk):
     def _hidden_path(self, node: Node, observed: Any) -> None:
         """A path of hidden states: a symbol if they are summed out, otherwise a random variable."""
         import pytensor.tensor as pt
-
-        from bayeslab.families.graph.discrete_layout import Latent
 
         path, shape = hidden_path(self, node), self.lengths(node.dims)
         if observed is not None and np.ma.is_masked(observed):
@@ -405,7 +403,6 @@ class Builder(Walk):
         """The node with a symbol for its missing cells, which are summed out like a discrete node."""
         import pytensor.tensor as pt
 
-        from bayeslab.families.graph.discrete_layout import Latent
         from bayeslab.families.graph.discrete_nodes import states_of
 
         gone, name = np.ma.getmaskarray(observed), f"{node.name}_unobserved"
