@@ -114,6 +114,7 @@ _REGRESSION = (
 model:
   family: regression
   formula: y ~ x + z + (1 | group)     # columns of the table; (1 + x | group): slopes that differ between groups
+  # formula: {{mu: y ~ x, sigma: ~ x}}   # a formula for each parameter of the likelihood: sigma that varies with x
   likelihood: gaussian                 # or student_t, bernoulli, poisson, negative_binomial, ordered, gamma, ...
   # priors: {{x: "Normal(0, 1)"}}        # default: weak, scaled to the data; `bayeslab check` shows them
   # shrinkage: horseshoe               # for many predictors, most of which matter little
