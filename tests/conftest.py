@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -58,3 +59,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         sizes = Counter(item.path for item in items)
         turns = {path: (_TURNS.get(path.name, len(_TURNS)), -size, str(path)) for path, size in sizes.items()}
         items.sort(key=lambda item: turns[item.path])
+
+
+@pytest.fixture
+def double_precision() -> Iterator[None]:
+    """PyTensor takes a Python number such as 5.0 for single precision; then log(5.0) has 7 digits."""
+    from pytensor.scalar.basic import autocast_float_as  # heavy: only where it is asked for
+
+    with autocast_float_as("float64"):
+        yield

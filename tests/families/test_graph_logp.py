@@ -107,12 +107,9 @@ def test_log_density_equals_the_handwritten_model(name):
 
 # Models that the density machine leaves to the PyMC graph.
 NOT_LOWERED = {
-    "change_point_summed_out",
     "garch",
     "latent_series_that_look_back",
-    "memberships_summed_out",
     "moving_averages_and_levels",
-    "several_discrete_nodes_summed_out",
 }
 
 

@@ -175,8 +175,8 @@ CASES = [
     # -- names that are not there, circles, dimensions
     node("unknown name", "Normal(b, 1)", "'b' is neither a node", column=7),
     node("misspelt column", "sum(xx)", "'xx'"),
-    Case("circle", graph("a: b + 1", "b: a + 1"), ("circle: a -> b -> a",), "7:"),
-    Case("long circle", graph("a: Normal(c, 1)", "b: a", "c: b"), ("circle",), "7:"),
+    Case("circle", graph("a: b + 1", "b: a + 1"), ("cycle: a -> b -> a",), "7:"),
+    Case("long circle", graph("a: Normal(c, 1)", "b: a", "c: b"), ("cycle",), "7:"),
     Case(
         "unknown dimension",
         graph("a[k]: Normal(0, 1)", "y[obs]: Normal(a[0], 1)"),
@@ -272,7 +272,7 @@ CASES = [
     Case(
         "derive circle",
         graph("a: sum(u)", "y[obs]: Normal(0, 1)").replace("rows: obs", "rows: obs, derive: {u: v, v: u}"),
-        ("circle",),
+        ("cycle",),
         "3:",
     ),
     Case(
