@@ -92,7 +92,7 @@ def test_a_temporary_folder_that_somebody_else_laid_out_is_not_used(tmp_path):
     trap.mkdir()
     trap.chmod(0o777)
     (tmp_path / "file").touch()
-    with pytest.warns(UserWarning, match="cannot be made"):
+    with pytest.warns(UserWarning, match="cannot be created"):
         used = code_cache.private_folder(tmp_path / "file" / "cache")
     assert used != trap and mode(used) == 0o700
 

@@ -136,7 +136,7 @@ _SENTENCES = [
         None,
         {},
         "model.duplicate",
-        "model: each column once",
+        "model: a column is given twice",
     ),
     (
         {"model": {"family": "mixture", "columns": ["y"], "components": 9}},

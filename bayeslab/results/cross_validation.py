@@ -802,8 +802,8 @@ class CrossValidation:
         trained = name in self._learners
         cure = "calibration: platt, or a smoother learner" if trained else "a prior that excludes nothing"
         return (
-            f"{name}: the class of {n} row{'s' * (n > 1)} left out had probability 0, so that its log_score is −∞"
-            f" ({where}): ask for {cure}"
+            f"{name}: the class of {n} held-out row{'s' * (n > 1)} had the predicted probability 0, so that its"
+            f" log_score is −∞ ({where}): ask for {cure}"
         )
 
     def notes(self, measure: str | None = None, margin: float | None = None) -> list[str]:
