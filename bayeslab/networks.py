@@ -585,7 +585,7 @@ class Network:
 
         References
         ----------
-        .. [1] van der Zander, Liskiewicz (2020). Finding minimal d-separators in linear time and applications. UAI.
+        van der Zander, Liskiewicz (2020). Finding minimal d-separators in linear time and applications. UAI.
         """
         return dag.separator(self._structure(), x, y)
 

@@ -883,7 +883,7 @@ class Fit(Fitted):
         """Bayesian R²: the share of the variance of new outcomes at the same rows that the model explains.
 
         At each draw, the variance of the expected outcomes over the rows, divided by the sum of this variance and the
-        average variance of the outcomes given the parameters [1]_. Group effects count as explained.
+        average variance of the outcomes given the parameters (see the reference). Group effects count as explained.
 
         Parameters
         ----------
@@ -899,8 +899,8 @@ class Fit(Fitted):
 
         References
         ----------
-        .. [1] Gelman, Goodrich, Gabry, Vehtari (2019). R-squared for Bayesian regression models. The American
-           Statistician 73, 307-309.
+        Gelman, Goodrich, Gabry, Vehtari (2019). R-squared for Bayesian regression models. The American Statistician 73,
+        307-309.
 
         Examples
         --------
