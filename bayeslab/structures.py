@@ -81,10 +81,8 @@ SEARCHES = (*BY_SCORE, *BY_TESTS, _INCOMPLETE)
 _SAMPLE = 1.0
 # Limits of the default method: variables for `exact`; seconds and megabytes of the table of parent sets.
 _CERTIFIED, _PATIENCE, _ROOM = 12, 5.0, 500.0
-# Seconds of `tabu` are about this number times the cube of the number of variables; what the default may take; and the
-# number of variables that take so long.
+# Seconds of `tabu` are about this number times the cube of the number of variables; and what the default may take.
 _CLIMB, _LONGEST = 4e-7, 120.0
-_WIDEST = 670
 _OWN = ("source", "data", "constraints", "rng", "max_parents", "score", "score_options")
 
 
@@ -549,9 +547,10 @@ def _suited(
                 return method
     seconds = _CLIMB * n**3
     if seconds > _LONGEST:
+        widest = round((_LONGEST / _CLIMB) ** (1 / 3))
         raise EngineRefusal(
             f"the default search over {n:,} variables would take about {seconds / 60:,.0f} minutes. Learn from fewer"
-            f" columns ({_WIDEST} take two minutes), or name a search: method tabu with reinsertion: false takes about"
+            f" columns ({widest} take two minutes), or name a search: method tabu with reinsertion: false takes about"
             " an eighth, method tabu all of it",
             code="too-costly",
         )
