@@ -10,10 +10,10 @@ from typing import Any, Unpack
 from bayeslab import running
 from bayeslab.data.bound import Data
 from bayeslab.language.spec import Model
-from bayeslab.networks import Network
 from bayeslab.options import FitOptions
 from bayeslab.posterior.contract import posterior_of
 from bayeslab.preparation import (
+    Declaring,
     ModelLike,
     Prepared,
     Source,
@@ -31,7 +31,7 @@ __all__ = ["Prepared", "bound", "check", "checked", "fit", "observed", "open_run
 
 
 def fit(
-    model: ModelLike | Network,
+    model: ModelLike | Declaring,
     data: Any = None,
     method: str | None = None,
     *,
@@ -78,7 +78,7 @@ def fit(
         place, what was given and what is allowed.
     """
     begun = time.perf_counter()
-    source = Source(model.unfitted() if isinstance(model, Network) else model)
+    source = Source(model.unfitted() if isinstance(model, Declaring) else model)
     work, folder = running.begin(source, data, method, seed, runs, name, options)
     assert work.info is not None
     work.info["timings"]["build"] = time.perf_counter() - begun

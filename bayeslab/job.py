@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import OptionError, hint
+from bayeslab.labelled import Group
 from bayeslab.language.spec import Model, Spec
 from bayeslab.language.wording import (
     code_of,
@@ -24,7 +25,6 @@ from bayeslab.progress import Progress
 
 if TYPE_CHECKING:
     import pymc
-    import xarray as xr
 
     from bayeslab.posterior.machine.model import MachineModel
     from bayeslab.results.verdict import Verdict
@@ -111,7 +111,7 @@ class Outcome:
 
     Attributes
     ----------
-    groups : dict of str to xarray.Dataset
+    groups : dict of str to Group
         ArviZ's groups: ``posterior``, ``sample_stats``, ...
     verdict : Verdict
     complete : bool
@@ -120,7 +120,7 @@ class Outcome:
         Seconds of each phase.
     """
 
-    groups: dict[str, xr.Dataset]
+    groups: dict[str, Group]
     verdict: Verdict
     complete: bool = True
     timings: dict[str, float] = field(default_factory=dict)

@@ -37,7 +37,7 @@ from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.latents.networks.sampling import forward_sample
 from bayeslab.memory import require_memory
 from bayeslab.plots.network_svg import network_svg
-from bayeslab.preparation import Source
+from bayeslab.preparation import Declaring, Source
 from bayeslab.questions import check_evidence, names_of
 from bayeslab.streams import stream
 from bayeslab.structure import causal, dag
@@ -124,14 +124,14 @@ def _fitted(fit: Any) -> Plain:
             f"a network is of the family bayes_net; this fit is of the family {fit.model.model.family}",
             code="other-family",
         )
-    if "parent_sets" in fit.data_tree.children:
+    if fit.has_group("parent_sets"):
         raise ModelError(
             "this fit has many structures, not one network: fit.structures.query averages over them, and"
             " fit.structures.network(chain, draw) is one of them",
             code="several-structures",
         )
     means = {str(name): np.asarray(v.mean(("chain", "draw"))) for name, v in fit.posterior.data_vars.items()}
-    if "exact_posterior" in fit.data_tree.children:
+    if fit.has_group("exact_posterior"):
         exact = fit.data_tree.children["exact_posterior"].to_dataset().sel(statistic="mean")
         means |= {str(name): np.asarray(v) for name, v in exact.data_vars.items()}
     return fit.bound_model.plain(means)
@@ -227,7 +227,7 @@ class Query:
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class Network(Declaring):
     """A Bayes net or factor graph that answers queries.
 
     Attributes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from bayeslab.posterior.machine.model import MachineModel
 from bayeslab.progress import reporter
 
 __all__ = [
+    "Declaring",
     "ModelLike",
     "Prepared",
     "Source",
@@ -48,6 +50,14 @@ __all__ = [
 ]
 
 type ModelLike = Model | str | os.PathLike[str]
+
+
+class Declaring(ABC):
+    """An object that declares a model and is none itself, such as a network whose tables data determine."""
+
+    @abstractmethod
+    def unfitted(self) -> Model:
+        """The model that is fitted to data."""
 
 
 def _no_model(given: object) -> str:

@@ -30,7 +30,7 @@ from bayeslab.posterior.groups import labelled
 from bayeslab.preparation import ModelLike, Prepared, Source, job_of, prepared, ready, seed_of
 from bayeslab.progress import reporter
 from bayeslab.results.finite import with_finite
-from bayeslab.results.fitted import Fitted
+from bayeslab.results.fitted import Fitted, joined
 from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.run_folder.folder import FORMAT, RunFolder
 
@@ -178,10 +178,10 @@ def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any) -
         "timings": info["timings"] | outcome.timings,
         "verdict": outcome.verdict.to_dict(),
     }
-    result = Fitted(work.posterior, _tree(outcome), outcome.verdict, info, folder.path if folder else None)
+    result = Fitted(work.posterior, outcome.groups, outcome.verdict, info, folder.path if folder else None)
     if folder:
         start = time.perf_counter()
-        info["result_digests"] = folder.write_result(result.data_tree)
+        info["result_digests"] = folder.write_result(outcome.groups)
         info["timings"]["save"] = time.perf_counter() - start
         folder.write_info(info)
     return result
@@ -195,9 +195,7 @@ def _with_findings(outcome: Outcome, posterior: Posterior) -> Outcome:
         outcome = replace(outcome, verdict=with_advice(outcome.verdict, text))
     findings = [*posterior.data.remarks(), *posterior.data_findings()]
     if "posterior" in outcome.groups:
-        group = outcome.groups["posterior"].transpose("chain", "draw", ...)
-        draws = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in group.data_vars.items()}
-        findings += posterior.posterior_findings(draws)
+        findings += posterior.posterior_findings(joined(outcome.groups["posterior"]))
     if not findings:
         return outcome
     warnings_ = tuple(Finding("warn", *finding) for finding in findings)
@@ -222,12 +220,6 @@ def _with_choice(outcome: Outcome, choice: Choice) -> Outcome:
     group = labelled(arrays, dims, labels, {}, {"creation_library": "bayeslab", "about": text})
     verdict = Verdict((*outcome.verdict.findings, Finding("pass", "choice", "", None, text)))
     return replace(outcome, groups={**outcome.groups, "choice": group}, verdict=verdict)
-
-
-def _tree(outcome: Outcome) -> Any:
-    import xarray as xr
-
-    return xr.DataTree.from_dict(outcome.groups)
 
 
 def resumed(

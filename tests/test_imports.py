@@ -32,6 +32,7 @@ LAYERS = [
         "streams",
         "files",
         "workers",
+        "labelled",
     },
     {"constants", "digits", "evidence", "progress", "questions", "training_warnings", "distributions"},
     {"language"},
@@ -300,6 +301,20 @@ def test_import_loads_nothing_heavy():
 def test_checking_a_file_loads_no_pymc():
     file = PACKAGE.parent / "models" / "radon.yaml"
     assert not loaded(f"import bayeslab as bl\nbl.check({str(file)!r})") & HEAVY
+
+
+@pytest.mark.parametrize(("method", "more"), [("exact", set()), ("nuts", {"numba", "networkx"})])
+def test_a_fit_and_its_summary_load_neither_pymc_nor_pandas(tmp_path, method, more):
+    """From the file to the verdict and the run folder; the result becomes a DataTree when somebody asks for one."""
+    file = PACKAGE.parent / "models" / "eight_schools.yaml"
+    code = (
+        f"import bayeslab as bl\nfrom bayeslab.cli.fit import show\nimport contextlib, io\n"
+        f"fit = bl.fit({str(file)!r}, method={method!r}, draws=100, chains=2, runs={str(tmp_path)!r}, progress=False)\n"
+        "with contextlib.redirect_stdout(io.StringIO()): show(fit, json=False, all_rows=True)\n"
+        "repr(fit), isinstance(fit, dict)"
+    )
+    unwanted = (HEAVY - {"numba"}) | more | {"pandas", "xarray", "zarr", "dask"}
+    assert not loaded(code) & unwanted
 
 
 @pytest.mark.slow(why="processes")

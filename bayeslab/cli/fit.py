@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,10 @@ from bayeslab.cli.toolbox.shared import (
     unscreened,
 )
 from bayeslab.errors import printable
+
+if TYPE_CHECKING:
+    from bayeslab.results.fit import Fit
+    from bayeslab.results.render import Table
 
 
 def command(
@@ -143,17 +147,17 @@ def _detached(run: Path, draws: str | None, cores: int | None, scheduler: str | 
     return 0
 
 
-def _rows(result: Any, frame: Any) -> int:
+def _rows(result: Fit, table: Table) -> int:
     """Number of table rows to show; for sampled structures, edges of probability at most 0.05 are left out."""
-    if "parent_sets" not in result.data_tree.children:
+    if not result.has_group("parent_sets"):
         return 25
-    edges = frame.index.str.startswith("edge[")
-    return min(60, int((~edges | (frame["mean"] > 0.05)).sum()))
+    probable = zip(table.index, table.columns["mean"] > 0.05, strict=True)
+    return min(60, sum(bool(many) or not label.startswith("edge[") for label, many in probable))
 
 
-def show(result: Any, *, json: bool, all_rows: bool) -> None:
+def show(result: Fit, *, json: bool, all_rows: bool) -> None:
     """Print the posterior table, the verdict and the folder."""
-    frame = result.summary()
+    table = result.summary_table()
     if json:
         print_json(
             {
@@ -164,7 +168,7 @@ def show(result: Any, *, json: bool, all_rows: bool) -> None:
                 "folder": result.folder,
                 "timings": result.timings,
                 "verdict": result.verdict.to_dict(),
-                "summary": {str(row): dict(values) for row, values in frame.to_dict("index").items()},
+                "summary": {label: table.row(i) for i, label in enumerate(table.index)},
             }
         )
         return
@@ -181,7 +185,7 @@ def show(result: Any, *, json: bool, all_rows: bool) -> None:
     if result.model.about:
         console.print(Text(printable(result.model.about), style="dim"), soft_wrap=True)
     console.print()
-    print_summary(console, frame, None if all_rows else _rows(result, frame))
+    print_summary(console, table, None if all_rows else _rows(result, table))
     console.print()
     print_verdict(console, result.verdict)
     meaning = {"pass": "trust it", "warn": "usable with care: see above", "fail": "do not use it: see above"}

@@ -82,7 +82,7 @@ def command(
         raise typer.BadParameter("--out is for --batch")
     check_output(out, file, batch, force=force)
     source = _opened(file)
-    if hasattr(source, "data_tree") and "parent_sets" in source.data_tree.children:
+    if hasattr(source, "data_tree") and source.has_group("parent_sets"):
         if most_probable is not None or approximate is not None:
             raise typer.BadParameter("the run has many structures, whose answers are averaged: ask for marginals")
         _averaged(source.structures, given or [], do or [], target, batch, out, seed, json=json)

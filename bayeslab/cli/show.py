@@ -72,7 +72,7 @@ def _show_topics(
 ) -> None:
     topics = result.topics
     table = topics.table(n_words, relevance=relevance)
-    score = topics.held_out(held_out) if held_out is not None or "held_out" in result.data_tree.children else None
+    score = topics.held_out(held_out) if held_out is not None or result.has_group("held_out") else None
     if html is not None:
         topics.save_html(html)
     if json:

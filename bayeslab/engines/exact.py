@@ -16,9 +16,9 @@ from pydantic import Field
 
 from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.plans import Planned, numbers_of
-from bayeslab.engines.toolbox.structure_groups import structure_groups
 from bayeslab.errors import OptionError
 from bayeslab.job import Job, Outcome
+from bayeslab.labelled import grouped, of_dataset
 from bayeslab.language.spec import Spec
 from bayeslab.memory import check_draws
 from bayeslab.posterior.answer import Answer, Grouped, Plan, Structured
@@ -99,17 +99,18 @@ def run(job: Job) -> Outcome:
 
 def _structures(job: Job, answer: Any, plan: Plan) -> dict[str, Any]:
     """Independent draws of structures, and the probabilities of their edges and paths."""
-    import xarray as xr
+    from bayeslab.engines.toolbox.structure_groups import structure_groups
 
     chains, draws = job.options.chains, job.options.draws
     attrs = attributes(job) | {"inference_library": "bayeslab", "how": plan.how}
     numbers = answer.choices(np.random.default_rng(job.seed), chains * draws).reshape(chains, draws, -1)
     extra = attrs | {"score_options": answer.score_options}
     stats = {"sampling": "independent draws from the exact posterior"}
-    groups = structure_groups(answer.table, numbers, prior=answer.draws_of, attrs=extra, stats=stats)
+    made = structure_groups(answer.table, numbers, prior=answer.draws_of, attrs=extra, stats=stats)
+    groups = {name: of_dataset(group) for name, group in made.items()}
     evidence = {} if math.isnan(answer.log_evidence) else {"log_evidence": float(answer.log_evidence)}
     known = attrs | evidence | {"log_sum": float(answer.posterior.log_sum), "draws_of": answer.draws_of}
-    groups["exact_posterior"] = xr.Dataset(answer.probabilities(), answer.labels, known)
+    groups["exact_posterior"] = grouped(answer.probabilities(), answer.labels, known)
     return groups | observed_groups(job.posterior, attributes(job))
 
 

@@ -44,8 +44,6 @@ _PLANS = Planned[GibbsPlan]("gibbs", lambda posterior: posterior.gibbs_plan, cod
 
 def run(job: Job) -> Outcome:
     """Draw the chains and compute the verdict."""
-    import xarray as xr
-
     begun = time.perf_counter()
     plan = _PLANS.of(job)
     options: Options = job.options
@@ -72,8 +70,7 @@ def run(job: Job) -> Outcome:
     for name, content in drawn.groups.items():
         arrays = {n: values for n, (_, values) in content.items()}
         groups[name] = labelled(arrays, {n: dims for n, (dims, _) in content.items()}, labels | lead, {}, attrs)
-    tree = xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
-    judgement = judge_mcmc(tree, notes=notes, rejects=False)
+    judgement = judge_mcmc(groups, notes=notes, rejects=False)
     verdict = Verdict(tuple(_advised(finding) for finding in judgement.findings))
     timings = {"sample": sampled - begun, "report": time.perf_counter() - sampled}
     return Outcome(groups, verdict, complete, timings)

@@ -149,16 +149,16 @@ def run(job: Job) -> Outcome:
     groups = posterior_groups(job, density, flat, {}, sampler="bayeslab", chains=list(range(options.chains)))
     shown, renamed = relabelled(job, groups)
     moved = {
-        str(name)
-        for name, drawn in groups["posterior"].items()
-        if name not in shown["posterior"] or not drawn.equals(shown["posterior"][name])
+        name
+        for name, drawn in groups["posterior"].data_vars.items()
+        if name not in shown["posterior"] or not np.array_equal(drawn.values, shown["posterior"][name].values, True)
     }
     groups = shown
     groups["posterior"].attrs["sampling"] = "independent draws from the grid"
     attrs = attributes(job) | {"inference_library": "bayeslab", "how": "quadrature on a grid"}
     if has_evidence(density):
         attrs["log_evidence"] = log_evidence
-    groups["exact_posterior"] = _statistics(density, grids, attrs).drop_vars(moved, errors="ignore")
+    groups["exact_posterior"] = _statistics(density, grids, attrs).without(moved)
     del groups["sample_stats"]
     timings = {"compile": compiled - begun, "grid": time.perf_counter() - compiled}
     return Outcome(groups, Verdict((*_findings(grids, apart, attrs), *renamed)), True, timings)

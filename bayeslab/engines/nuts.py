@@ -32,7 +32,7 @@ from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.densities import Backend, backend, density_of
 from bayeslab.engines.toolbox.modes import Draws, finding, outside, suspects
 from bayeslab.engines.toolbox.nutpie_adapter import Chain as Sampler
-from bayeslab.engines.toolbox.nutpie_adapter import start_chain
+from bayeslab.engines.toolbox.nutpie_adapter import start_chain, values_of
 from bayeslab.engines.toolbox.starts import height, middle, near
 from bayeslab.engines.toolbox.tail_mass import missing_mass
 from bayeslab.engines.toolbox.target import Target
@@ -145,7 +145,7 @@ def run(job: Job) -> Outcome:
     groups, renamed = relabelled(job, groups)
     clock.lap("deterministics")
     verdict = judge_mcmc(
-        _tree(groups),
+        {name: groups[name] for name in ("posterior", "sample_stats")},
         max_treedepth=options.max_treedepth,
         target_accept=beginning.target_accept,
         notes=[*beginning.findings, *notes, *renamed],
@@ -414,12 +414,6 @@ class _Clock:
         self.laps[name], self._last = now - self._last, now
 
 
-def _tree(groups: Mapping[str, Any]) -> Any:
-    import xarray as xr
-
-    return xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
-
-
 def _chain_start(beginning: _Beginning) -> Callable[[int | None], np.ndarray]:
     """The starting point of a chain, from its seed."""
     target = beginning.target
@@ -544,14 +538,10 @@ def _arrays(results: Any) -> dict[str, np.ndarray]:
 
     draw_batches, stat_batches = results.get_arrow_trace()
     draws, stats = pa.record_batch(draw_batches[0]), pa.record_batch(stat_batches[0])
-    after = ~stats.column("tuning").to_numpy(zero_copy_only=False)
+    after = ~values_of(stats.column("tuning"))
     n = len(draws)
-    points = draws.column(0).flatten().to_numpy(zero_copy_only=False).reshape(n, -1) if n else np.empty((0, 0))
-    out = {"draws": points[after[:n]]}
-    for name, ours in _STATS.items():
-        column = stats.column(name).to_numpy(zero_copy_only=False)[after]
-        out[ours] = column.astype(bool) if ours in ("diverging", "reached_max_treedepth") else np.asarray(column)
-    return out
+    points = values_of(draws.column(0).flatten()).reshape(n, -1) if n else np.empty((0, 0))
+    return {"draws": points[after[:n]]} | {ours: values_of(stats.column(name))[after] for name, ours in _STATS.items()}
 
 
 def _usable(drawn: _Drawn, options: Options) -> tuple[dict[int, dict[str, np.ndarray]], list[Finding]]:

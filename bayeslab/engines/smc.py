@@ -96,17 +96,17 @@ def run(job: Job) -> Outcome:
     evidences = np.array([float(chain["log_evidence"][0]) for chain in chains])
     combined = float(np.logaddexp.reduce(evidences) - math.log(len(evidences)))
     spread = float(evidences.std(ddof=1)) if len(evidences) > 1 else math.nan
-    groups["posterior"].attrs |= {
-        "approximation": "smc",
-        "sampling": "populations tempered from the prior to the posterior, one a chain",
-        "log_evidence": combined,
-        "log_evidence_runs": evidences.tolist(),
-    } | ({"log_evidence_sd": spread} if len(evidences) > 1 else {})
-    import xarray as xr
-
-    tree = xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
+    groups["posterior"].attrs.update(
+        {
+            "approximation": "smc",
+            "sampling": "populations tempered from the prior to the posterior, one a chain",
+            "log_evidence": combined,
+            "log_evidence_runs": evidences.tolist(),
+        }
+        | ({"log_evidence_sd": spread} if len(evidences) > 1 else {})
+    )
     verdict = judge_mcmc(
-        tree,
+        {name: groups[name] for name in ("posterior", "sample_stats")},
         notes=(_evidence(combined, spread, len(evidences)), *renamed),
         aside=on_the_way(job, joint),
         remedies=remedies(job, joint),

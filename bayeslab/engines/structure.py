@@ -20,6 +20,7 @@ from bayeslab.families.bayes_net.posterior import BayesNetPosterior
 from bayeslab.families.bayes_net.structure_spec import unknown
 from bayeslab.families.bayes_net.unknown_structure import Plan, one_only
 from bayeslab.job import Job, Outcome
+from bayeslab.labelled import of_dataset
 from bayeslab.language.spec import Spec
 from bayeslab.machine import available_cores
 from bayeslab.posterior.contract import Posterior
@@ -186,7 +187,7 @@ def _groups(
     if plan.missing:
         groups["parent_sets"]["local_score"].attrs["rows"] = "a first completion; `score` is of those in each draw"
         groups["completions"] = _completions(plan, work, chains, n_draws, attrs)
-    return groups | observed_groups(job.posterior, attrs)
+    return {name: of_dataset(group) for name, group in groups.items()} | observed_groups(job.posterior, attrs)
 
 
 def _completions(plan: Plan, work: Work, chains: list[Chain], n_draws: int, attrs: dict[str, Any]) -> Any:

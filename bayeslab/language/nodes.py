@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from graphlib import CycleError, TopologicalSorter
 from unicodedata import normalize
 
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
@@ -331,11 +332,17 @@ def look_back_at_each_other(nodes: Mapping[str, Node], observed: Iterable[str]) 
     return bool(_circles(_parents(nodes, set(observed))))
 
 
-def _circles(parents: Mapping[str, set[str]]) -> list[set[str]]:
+def _circles(parents: Mapping[str, Collection[str]]) -> list[set[str]]:
     """Sets of nodes that depend on each other in a cycle."""
+    try:
+        TopologicalSorter(parents).prepare()
+    except CycleError:
+        pass
+    else:
+        return []
     import networkx as nx
 
-    graph = nx.DiGraph((parent, name) for name, above in parents.items() for parent in above)
+    graph = nx.DiGraph((parent, name) for name, above in parents.items() for parent in sorted(above))
     return [names for names in nx.strongly_connected_components(graph) if len(names) > 1]
 
 
@@ -366,16 +373,10 @@ def together(nodes: Mapping[str, Node]) -> list[list[Node]]:
 
     They can only be computed row by row. Each group is sorted by its dependence within a row.
     """
-    import networkx as nx
-
-    whole = nx.DiGraph()
-    whole.add_nodes_from(nodes)
-    whole.add_edges_from((p, n.name) for n in nodes.values() for p in sorted(n.parents & nodes.keys()))
     out = []
-    for names in nx.strongly_connected_components(whole):
-        if len(names) > 1:
-            group = {name: node for name, node in nodes.items() if name in names}
-            out.append([n for n in sorted_nodes(group, names) if n.name in names])
+    for names in _circles({node.name: node.parents & nodes.keys() for node in nodes.values()}):
+        group = {name: node for name, node in nodes.items() if name in names}
+        out.append([n for n in sorted_nodes(group, names) if n.name in names])
     return out
 
 

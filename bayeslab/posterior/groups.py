@@ -12,6 +12,7 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.job import Job
+from bayeslab.labelled import Group, Variable
 from bayeslab.posterior.answer import Note
 from bayeslab.posterior.contract import Eliminated, Posterior
 from bayeslab.posterior.forward import forward
@@ -25,7 +26,6 @@ from bayeslab.streams import derived, stream
 
 if TYPE_CHECKING:
     import pymc
-    import xarray as xr
 
 __all__ = [
     "GraphLayout",
@@ -84,7 +84,7 @@ def posterior_groups(
     sampler: str,
     chains: list[int],
     recover: bool = True,
-) -> dict[str, xr.Dataset]:
+) -> dict[str, Group]:
     """The groups of a run with draws on the unconstrained scale.
 
     Parameters
@@ -141,7 +141,7 @@ def remedies(job: Job, density: LogDensity, *, tempered: bool = False) -> Remedi
     return Remedies(centred=density.centred, tempered=tempered)
 
 
-def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Dataset], list[Finding]]:
+def relabelled(job: Job, groups: dict[str, Group]) -> tuple[dict[str, Group], list[Finding]]:
     """The groups with labels of exchangeable hidden states matched across draws, and findings about it.
 
     If a model is invariant under permutations of a hidden variable's states, its posterior has a copy of
@@ -160,7 +160,7 @@ def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Da
     if answer is None:
         return groups, []
     arrays, what = answer
-    after = posterior.assign({n: (posterior[n].dims, v.reshape(*shape, *v.shape[1:])) for n, v in arrays.items()})
+    after = posterior.changed({n: v.reshape(*shape, *v.shape[1:]) for n, v in arrays.items()})
     moved = int(np.sum(~np.all([_unmoved(flat[n], v) for n, v in arrays.items()], axis=0)))
     now = max(_worst_r_hat(after[n].to_numpy()) for n in arrays)
     rule = job.posterior.numbering_rule()
@@ -177,21 +177,19 @@ def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Da
 
 
 def _with_invariants(
-    groups: dict[str, xr.Dataset],
+    groups: dict[str, Group],
     shape: tuple[int, int],
     names: Iterable[str],
     invariants: Mapping[str, np.ndarray],
     notes: Iterable[Note],
-) -> tuple[dict[str, xr.Dataset], list[Finding]]:
+) -> tuple[dict[str, Group], list[Finding]]:
     """Move label-dependent quantities to a group without checks, and add label-invariant ones."""
     posterior = groups["posterior"]
     moved = [name for name in posterior.data_vars if name in set(names)]
-    lead = ("chain", "draw")
-    after = posterior.drop_vars(moved).assign({n: (lead, v.reshape(shape)) for n, v in invariants.items()})
-    # Coordinates of dimensions that no remaining quantity uses are moved too.
-    after = after.drop_dims([d for d in after.dims if not any(d in v.dims for v in after.data_vars.values())])
+    added = {n: Variable(("chain", "draw"), v.reshape(shape)) for n, v in invariants.items()}
+    after = posterior.changed(added).without(moved)
     findings = [Finding(note.status, note.check, "", None, note.message, note.advice) for note in notes]
-    return groups | {"posterior": after, "components": posterior[moved]}, findings
+    return groups | {"posterior": after, "components": posterior.only(moved)}, findings
 
 
 def _unmoved(before: np.ndarray, after: np.ndarray) -> np.ndarray:
@@ -253,8 +251,8 @@ def expected_states(posterior: Posterior, values: Mapping[str, np.ndarray]) -> d
 
 def dataset(
     arrays: Mapping[str, np.ndarray], model: Layout, coords: Mapping[str, Any], attrs: Mapping[str, Any]
-) -> xr.Dataset:
-    """A Dataset of arrays whose leading axes are ``coords`` and whose other axes are the model's dimensions."""
+) -> Group:
+    """A group of arrays whose leading axes are ``coords`` and whose other axes are the model's dimensions."""
     lead, known, labels = len(coords), model.dims, model.coords
     dims = {n: _dims_of(known, labels, n, a.ndim - lead, a.shape[lead:]) for n, a in arrays.items()}
     return labelled(arrays, dims, labels, coords, attrs)
@@ -266,22 +264,21 @@ def labelled(
     labels: Mapping[str, Any],
     lead: Mapping[str, Any],
     attrs: Mapping[str, Any],
-) -> xr.Dataset:
-    """A Dataset of arrays with leading axes ``lead`` (name to labels) and then ``dims``, labelled where labels fit."""
-    import xarray as xr
-
-    out, used = {}, dict(lead)
+) -> Group:
+    """A group of arrays with leading axes ``lead`` (name to labels) and then ``dims``, labelled where labels fit."""
+    out, used = {}, {name: np.asarray(values) for name, values in lead.items()}
     for name, array in arrays.items():
         # A DataTree interprets / as a path separator.
-        out[name.replace("/", "_")] = ((*lead, *(str(dim).replace("/", "_") for dim in dims[name])), array)
+        axes = (*lead, *(str(dim).replace("/", "_") for dim in dims[name]))
+        out[name.replace("/", "_")] = Variable(axes, np.asarray(array))
         for dim, size in zip(dims[name], array.shape[len(lead) :], strict=True):
             known = labels.get(dim)
             if known is not None and len(known) == size:
                 used[str(dim).replace("/", "_")] = np.asarray(known)
-    return xr.Dataset(out, coords=used, attrs=dict(attrs))
+    return Group(out, {name: Variable((name,), values) for name, values in used.items()}, dict(attrs))
 
 
-def observed_groups(posterior: Posterior, attrs: Mapping[str, Any]) -> dict[str, xr.Dataset]:
+def observed_groups(posterior: Posterior, attrs: Mapping[str, Any]) -> dict[str, Group]:
     """``observed_data`` and ``constant_data`` from the data alone, if no graph was built."""
     observed, data = set(posterior.outcomes()), posterior.bound_data()
     columns = data.dataset.columns
@@ -320,7 +317,7 @@ def _dims_of(
     return tuple(str(d) for d in known) if fits else tuple(f"{name}_dim_{i}" for i in range(ndim))
 
 
-def data_groups(density: LogDensity, data: Data, attrs: Mapping[str, Any]) -> dict[str, xr.Dataset]:
+def data_groups(density: LogDensity, data: Data, attrs: Mapping[str, Any]) -> dict[str, Group]:
     """``observed_data`` (missing cells are NaN) and ``constant_data`` of a model."""
     observed: dict[str, np.ndarray] = {}
     for name, there in density.observed_cells.items():

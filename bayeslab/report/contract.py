@@ -23,7 +23,6 @@ class Reported(Protocol):
     """A fit with its summary, checks and plots: :class:`bayeslab.results.fit.Fit`."""
 
     bound_model: Posterior
-    data_tree: xr.DataTree
     verdict: Verdict
     folder: Path | None
     info: dict[str, Any]
@@ -41,7 +40,10 @@ class Reported(Protocol):
     @property
     def timings(self) -> dict[str, float]: ...
     @property
+    def data_tree(self) -> xr.DataTree: ...
+    @property
     def posterior(self) -> xr.DataTree: ...
+    def has_group(self, name: str) -> bool: ...
 
     def summary(
         self,

@@ -51,7 +51,7 @@ _SHOWS = {
 
 def section(fit: Reported) -> tuple[str, Markup]:
     """The heading and the content; empty for families whose plot is the predictive check."""
-    sampled = "parent_sets" in fit.data_tree.children
+    sampled = fit.has_group("parent_sets")
     view = fit.bound_model.view
     if sampled:
         return "Edges", joined([_figure(fit, "edges"), _quietly(_edges, fit)])

@@ -23,7 +23,7 @@ def section(fit: Reported) -> Markup:
 def _graph(fit: Reported) -> Markup:
     try:
         network = fit.bound_model.network()
-        if "parent_sets" in fit.data_tree.children:
+        if fit.has_group("parent_sets"):
             network.add_edges_from(structures_of(record(fit)).consensus().edges)
         if len(network) > _NODES:
             return paragraph(f"The graph has {len(network):,} nodes, too many to draw.", class_="mute")

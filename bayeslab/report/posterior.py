@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayeslab.labelled import of_dataset
 from bayeslab.report import charts
 from bayeslab.report.contract import Reported
 from bayeslab.report.markup import EMPTY, Markup, details, element, joined, paragraph, table
 from bayeslab.results import convergence
-from bayeslab.results.render import More, headings, lines_of
+from bayeslab.results.render import More, Table, headings, lines_of
 
 __all__ = ["PROBABILITIES", "Quantities", "quantities_of", "section"]
 
@@ -57,12 +58,12 @@ class Quantities:
 def quantities_of(fit: Reported) -> Quantities:
     """The summary of a fit with intervals of 50, 89 and 95 %."""
     shown = [name for name in fit.posterior.data_vars if not str(name).startswith("_")]
-    blocks = convergence.blocks(fit.posterior.to_dataset()[shown])
+    blocks = convergence.blocks(of_dataset(fit.posterior.to_dataset()[shown]))
     frame = fit.summary()
     if "eti89_lb" not in frame:
         return Quantities(frame, blocks)
     labels = [block.label(i) for block in blocks for i in range(block.size)]
-    if "exact_posterior" in fit.data_tree.children or labels != list(frame.index):
+    if fit.has_group("exact_posterior") or labels != list(frame.index):
         for prob in (0.5, 0.95):
             other = fit.summary(ci_prob=prob)
             for end in ("lb", "ub"):
@@ -101,8 +102,9 @@ def section(quantities: Quantities, n_runs: int = 1) -> Markup:
 
 def _table(frame: pd.DataFrame, most: int) -> Markup:
     n = len(frame)
-    lines = list(lines_of(frame, None if n <= most else most))
-    head = headings(frame)
+    shown = Table.of(frame)
+    lines = list(lines_of(shown, None if n <= most else most))
+    head = headings(shown)
     columns = _columns(head)
     rows, left_out = [], []
     for line in lines:

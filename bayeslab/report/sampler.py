@@ -59,7 +59,7 @@ def section(fit: Reported, quantities: Quantities) -> Markup:
 
 def _statistics(fit: Reported) -> list[Markup]:
     """Statistics of NUTS for each chain."""
-    if "sample_stats" not in fit.data_tree.children:
+    if not fit.has_group("sample_stats"):
         return []
     group = fit.data_tree["sample_stats"].to_dataset()
     wanted = {

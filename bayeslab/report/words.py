@@ -10,7 +10,7 @@ import pandas as pd
 from bayeslab.errors import BayeslabError
 from bayeslab.report.checks import VERDICTS
 from bayeslab.report.contract import Reported, record
-from bayeslab.results.render import More, Row, headings, lines_of
+from bayeslab.results.render import More, Row, Table, headings, lines_of
 from bayeslab.results.structures import structures_of
 from bayeslab.results.topics import topics_of
 
@@ -104,7 +104,7 @@ def headline(fit: Reported, frame: pd.DataFrame) -> str:
         out.append(
             f"The verdict is pass: {VERDICTS['pass']}; {'all ' if n > 1 else ''}{n} check{'s' * (n > 1)} passed."
         )
-    if "parent_sets" in fit.data_tree.children:
+    if fit.has_group("parent_sets"):
         out.append(_edges(fit))
     else:
         out.append(_largest_topics(fit) if fit.bound_model.view == "topics" else _first_rows(frame))
@@ -135,8 +135,9 @@ def _first_rows(frame: pd.DataFrame) -> str:
     """A sentence with the first quantities of the summary, scalars first."""
     if not len(frame):
         return ""
-    head, out = headings(frame), list[str]()
-    for line in lines_of(frame, 12):
+    table = Table.of(frame)
+    head, out = headings(table), list[str]()
+    for line in lines_of(table, 12):
         if isinstance(line, More) or len(out) == _QUANTITIES:
             break
         out.append(_quantity(line, head))

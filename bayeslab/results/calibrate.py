@@ -36,6 +36,7 @@ from bayeslab.data.dataset import Column, Dataset
 from bayeslab.engines.toolbox.contract import engine
 from bayeslab.errors import BayeslabError, OptionError
 from bayeslab.job import Job, options_of
+from bayeslab.labelled import of_dataset
 from bayeslab.language.spec import Model
 from bayeslab.options import SharedOptions
 from bayeslab.plots.calibration import rank_ecdfs, rank_histograms
@@ -187,8 +188,6 @@ class _Task:
 
 def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: Array) -> dict[str, np.ndarray]:
     """Fit one simulated dataset and rank the truth among the posterior draws."""
-    import xarray as xr
-
     module = engine(task.engine)
     options = options_of(module.options, task.options, task.engine)
     posterior = posterior_of(task.model, _bound(task.model, task.dataset, columns, task.memory))
@@ -198,8 +197,7 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
     except BayeslabError as error:
         return {"ranks": blank, "ess": np.full(len(truth), np.nan), "status": np.array(f"error: {error.message}")}
     _refuse_renamed(posterior, outcome.verdict)
-    group = xr.Dataset({n: outcome.groups["posterior"][n].transpose("chain", "draw", ...) for n in task.names})
-    blocks = convergence.blocks(group)
+    blocks = convergence.blocks(outcome.groups["posterior"].only(task.names))
     draws = np.concatenate([b.values.reshape(*b.values.shape[:2], -1) for b in blocks], axis=-1).astype(float)
     flat = draws.reshape(-1, draws.shape[-1])
     if len(flat) == 1:
@@ -348,7 +346,7 @@ def calibrated(
     engine, reason, chosen = engine_of(first, method, options)
     view.note(reason)
     names = _ranked(first, prior)
-    blocks = convergence.blocks(prior[list(names)])
+    blocks = convergence.blocks(of_dataset(prior[list(names)]))
     labels = [block.label(i) for block in blocks for i in range(block.size)]
     truths = np.concatenate([b.values[0].reshape(n, -1) for b in blocks], axis=1).astype(float)
     settings = chosen.model_dump(mode="json", exclude={"cores"})

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.labelled import Group
 from bayeslab.results.convergence import (
     Array,
     Block,
@@ -51,7 +52,7 @@ from bayeslab.results.tails import concentrated, heavy, least_accepted
 from bayeslab.results.verdict import Finding, Status, Verdict
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 __all__ = [
     "Block",
@@ -138,7 +139,7 @@ class Remedies:
 
 
 def judge_mcmc(
-    data_tree: xr.DataTree,
+    groups: Mapping[str, Group],
     *,
     max_treedepth: int = 10,
     target_accept: float | None = None,
@@ -151,7 +152,7 @@ def judge_mcmc(
 
     Parameters
     ----------
-    data_tree
+    groups
         With the group ``posterior`` (dimensions ``chain``, ``draw``, ...) and, where the sampler has
         them, the statistics ``diverging``, ``energy``, ``tree_depth``, ``reached_max_treedepth``,
         ``acceptance_rate`` and ``lp`` in ``sample_stats``. Checks without their statistic are left out.
@@ -168,14 +169,14 @@ def judge_mcmc(
     remedies
         Possible changes to the model, for the advice.
     """
-    posterior = blocks(data_tree["posterior"].to_dataset())
+    posterior = blocks(groups["posterior"])
     variables = [block for block in posterior if block.name not in aside] or posterior
     remedies = remedies or Remedies()
-    stats = _stats(data_tree)
+    stats = _stats(groups)
     n_chains, n_draws = posterior[0].values.shape[:2] if posterior else (0, 0)
-    chains = _chain_names(data_tree)
+    chains = [f"chain {level(x)}" for x in groups["posterior"]["chain"].values]
     findings = [_chains(n_chains, n_draws)]
-    moved = blocks(data_tree["unconstrained_posterior"].to_dataset()) if _has_coordinates(data_tree) else variables
+    moved = blocks(groups["unconstrained_posterior"]) if "unconstrained_posterior" in groups else variables
     if n_draws >= MIN_DRAWS:
         findings += _finite(posterior)
         if moved:
@@ -329,20 +330,15 @@ def _pareto(k: float, size: float, n: int, resampled: bool, advice: str) -> Find
     return Finding("fail", "Pareto k", "", k, text, advice)
 
 
-def _stats(data_tree: xr.DataTree) -> dict[str, NDArray[Any]]:
+def _stats(groups: Mapping[str, Group]) -> dict[str, NDArray[Any]]:
     """Sampler statistics as (chain, draw) arrays."""
-    if "sample_stats" not in data_tree.children:
+    if "sample_stats" not in groups:
         return {}
-    dataset = data_tree["sample_stats"].to_dataset()
     return {
-        str(name): variable.transpose("chain", "draw").values
-        for name, variable in dataset.data_vars.items()
+        name: variable.transpose("chain", "draw").values
+        for name, variable in groups["sample_stats"].data_vars.items()
         if set(variable.dims) == {"chain", "draw"} and variable.dtype.kind in "biuf"
     }
-
-
-def _chain_names(data_tree: xr.DataTree) -> list[str]:
-    return [f"chain {level(x)}" for x in data_tree["posterior"].to_dataset()["chain"].values]
 
 
 # The checks
@@ -559,10 +555,6 @@ def _heavy(variables: Sequence[Block]) -> Iterator[Finding]:
     text += ": they have no mean and sd; medians and intervals are valid"
     advice = "report the median and the interval, or give a prior with lighter tails"
     yield Finding("warn", "heavy tails", label(worst), float(shapes[worst]), text, advice)
-
-
-def _has_coordinates(data_tree: xr.DataTree) -> bool:
-    return "unconstrained_posterior" in data_tree.children
 
 
 def _numbered(n: int) -> list[str]:

@@ -31,7 +31,9 @@ def clusters(fit: Fitted) -> xr.Dataset:
     posterior = fit.posterior.to_dataset()
     labels = fit.data.labels | {str(d): posterior[d].to_numpy() for d in posterior.dims if d in posterior.coords}
     dims = {n: dims for n, (dims, _) in made.items()}
-    return labelled({n: values for n, (_, values) in made.items()}, dims, labels, {}, {"creation_library": "bayeslab"})
+    return labelled(
+        {n: values for n, (_, values) in made.items()}, dims, labels, {}, {"creation_library": "bayeslab"}
+    ).to_dataset()
 
 
 def plot_clusters(fit: Fitted, what: str, columns: list[str] | None, reference: float | None) -> Any:
@@ -50,7 +52,7 @@ def plot_clusters(fit: Fitted, what: str, columns: list[str] | None, reference: 
         if "together" not in group:
             raise OptionError("there are too many rows for a matrix of pairs; take responsibilities", code="too-costly")
         return plots.together(group["together"].to_numpy(), group["partition"].to_numpy())
-    if "partitions" in fit.data_tree.children and what == "components":
+    if fit.has_group("partitions") and what == "components":
         return _plot_partition(fit, columns)
     if "probability" not in group:
         raise OptionError(

@@ -252,7 +252,7 @@ def held_out(fit: Fitted, node: str, position: int) -> float | None:
     if fit.method == "exact":
         row = _row_of(fit, node, position)
         return None if row is None else _held_out_exactly(fit, node, position, row)
-    if "parent_sets" in fit.data_tree.children:
+    if fit.has_group("parent_sets"):
         return _held_out_of_structures(fit, node, position)
     if fit.method == "gibbs":
         return _held_out_by_gibbs(fit, node, position)
@@ -304,7 +304,7 @@ def _held_out_by_gibbs(fit: Fitted, node: str, position: int) -> float | None:
     if row is None:
         return None
     data = _without_row(fit, row)
-    if "partitions" not in fit.data_tree.children:
+    if not fit.has_group("partitions"):
         return _predicted(fit, data, node, position)
     # The refit's partitions must be of the remaining rows, so the row is bound as new data to them.
     rest = _run_again(fit, data, None)
@@ -381,13 +381,12 @@ def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
 
 def _run_again(fit: Fitted, data: Any, graph: Any) -> Fitted:
     """Run the fit's engine with its options on other data, or on a changed graph."""
-    import xarray as xr
 
     module = engine(fit.method)
     options = options_of(module.options, fit.info["options"], fit.method)
     posterior = fit.bound_model.on(data)
     outcome = module.run(Job(posterior, options, fit.seed, Progress(None), built=graph))
-    return Fitted(posterior, xr.DataTree.from_dict(outcome.groups), outcome.verdict, fit.info, None)
+    return Fitted(posterior, outcome.groups, outcome.verdict, fit.info, None)
 
 
 def _at(fit: Fitted, node: str, position: int) -> Array:
@@ -469,7 +468,7 @@ def compare(
         raise OptionError("nothing to compare: give fits by name, {'name': fit, ...}", code="incomplete")
     shares = _prior(prior, list(fits))
     _same_data(fits)
-    averaged = [name for name, fit in fits.items() if "parent_sets" in fit.data_tree.children]
+    averaged = [name for name, fit in fits.items() if fit.has_group("parent_sets")]
     if averaged and criterion in ("bic", "aic"):
         raise DataError(
             f"the structures of '{averaged[0]}' differ in their number of parameters, so that it has no {criterion}:"
@@ -698,7 +697,7 @@ class Comparison:
             for name, fit in self.fits.items()
             if fit.verdict.status == "fail"
         ]
-        averaged = [name for name, fit in self.fits.items() if "parent_sets" in fit.data_tree.children]
+        averaged = [name for name, fit in self.fits.items() if fit.has_group("parent_sets")]
         text = "many structures, which differ in their number of parameters: no maximum, AIC or BIC is told"
         findings += [Finding("pass", "parameters", name, None, f"{name}: {text}") for name in averaged]
         return Verdict((*findings, *self._difference_findings()))

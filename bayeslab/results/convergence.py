@@ -26,8 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from bayeslab.labelled import Group
+
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 __all__ = [
     "Array", "Block", "Convergence", "blocks", "convergence", "e_bfmi", "ess", "in_batches", "is_constant", "level",
@@ -64,17 +66,17 @@ class Block:
         return f"{self.name}[{', '.join(names[i] for names, i in zip(self.levels, index, strict=True))}]"
 
 
-def blocks(dataset: xr.Dataset) -> list[Block]:
-    """The numeric variables of a dataset with dimensions ``chain`` and ``draw``, loaded.
+def blocks(group: Group) -> list[Block]:
+    """The numeric variables of a group with dimensions ``chain`` and ``draw``.
 
     A dimension without labels counts from 0.
     """
     out = []
-    for name, variable in dataset.data_vars.items():
+    for name, variable in group.data_vars.items():
         if variable.dtype.kind in "biuf" and {"chain", "draw"} <= set(variable.dims):
             variable = variable.transpose("chain", "draw", ...)
-            levels = tuple(tuple(level(x) for x in variable[dim].values) for dim in variable.dims[2:])
-            out.append(Block(str(name), variable.values, levels))
+            levels = tuple(tuple(level(x) for x in group[dim].values) for dim in variable.dims[2:])
+            out.append(Block(name, variable.values, levels))
     return [block for block in out if block.size]
 
 

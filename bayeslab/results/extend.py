@@ -53,7 +53,7 @@ def extended(
         Folder in which the run folder is created; None: beside that of the earlier fit, if it has one.
     """
     fit = running.opened(before) if isinstance(before, str | os.PathLike) else before
-    if "partitions" not in fit.data_tree.children:
+    if not fit.has_group("partitions"):
         raise OptionError(
             "rows are added to fits by method gibbs of mixtures with components: dirichlet_process; fit again",
             code="not-applicable",

@@ -29,7 +29,9 @@ def features(fit: Fitted, data: Any = None) -> xr.Dataset:
     labels = bound.labels | {str(d): posterior[d].to_numpy() for d in posterior.dims if d in posterior.coords}
     labels.setdefault("column", np.array(_columns(fit)))
     dims = {n: dims for n, (dims, _) in made.items()}
-    return labelled({n: values for n, (_, values) in made.items()}, dims, labels, {}, {"creation_library": "bayeslab"})
+    return labelled(
+        {n: values for n, (_, values) in made.items()}, dims, labels, {}, {"creation_library": "bayeslab"}
+    ).to_dataset()
 
 
 def plot_features(fit: Fitted, what: str, shape: tuple[int, int] | None) -> Any:

@@ -69,7 +69,7 @@ class FittedField:
         OptionError
             The method is not exact.
         """
-        if "partition" not in self.fit.data_tree.children:
+        if not self.fit.has_group("partition"):
             raise OptionError(
                 f"the partition function needs method exact; this fit is by {self.fit.method}", code="not-applicable"
             )

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayeslab.labelled import Group
 from bayeslab.results.convergence import Block, blocks
 from bayeslab.results.verdict import Finding, Verdict
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 __all__ = ["with_finite"]
 
 _ADVICE = "check the data and priors for quantities that the data cannot determine, such as the sd of a single row"
 
 
-def with_finite(verdict: Verdict, groups: Mapping[str, xr.Dataset], *, undefined: bool = False) -> Verdict:
+def with_finite(verdict: Verdict, groups: Mapping[str, Group], *, undefined: bool = False) -> Verdict:
     """The verdict with findings about NaN and infinite values, unless the engine has already checked for them.
 
     Parameters
@@ -63,7 +60,7 @@ def _of_draws(quantities: list[Block], *, undefined: bool) -> list[Finding]:
     return []
 
 
-def _of_moments(exact: xr.Dataset) -> list[Finding]:
+def _of_moments(exact: Group) -> list[Finding]:
     """Findings about exact moments: quantiles must be finite; a mean or standard deviation may be infinite."""
     out: list[Finding] = []
     evidence = exact.attrs.get("log_evidence")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from bayeslab.errors import OptionError, hint
+from bayeslab.labelled import Group, Variable
 from bayeslab.posterior.averaging import AVERAGED
 from bayeslab.report.writing import Report, check_path
 from bayeslab.results import pictures
 from bayeslab.results.effects.rows import grid
 from bayeslab.results.field import FittedField, field_of
-from bayeslab.results.fitted import Fitted, log_evidence
+from bayeslab.results.fitted import Fitted, joined, log_evidence
 from bayeslab.results.functions import Functions, functions_of
 from bayeslab.results.on_demand import on_demand
 from bayeslab.results.verdict import Verdict
@@ -29,11 +32,16 @@ if TYPE_CHECKING:
     from bayeslab.results.effects.quantities import ComparisonKind, SlopeKind
     from bayeslab.results.gaussian_process import FittedProcess
     from bayeslab.results.learner import FittedLearner
+    from bayeslab.results.render import Table
     from bayeslab.results.states import States
     from bayeslab.results.structures import Structures
     from bayeslab.results.topics import FittedTopics
 
 __all__ = ["Fit"]
+
+# Columns of a summary that show whether draws suffice.
+_DIAGNOSTICS = ("ess_bulk", "ess_tail", "r_hat")
+_ERRORS = (*_DIAGNOSTICS, "mcse_mean", "mcse_sd")
 
 
 class Fit(Fitted):
@@ -46,13 +54,14 @@ class Fit(Fitted):
     # ArviZ asks isinstance(fit, DataTree), which is answered by the attribute __class__; type(fit) remains Fit.
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return type(vars(self)["data_tree"]) if "data_tree" in vars(self) else Fit
+        xarray = sys.modules.get("xarray")
+        return getattr(xarray, "DataTree", Fit)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Fit, (self.bound_model, self.data_tree, self.verdict, self.info, self.folder)
+        return Fit, (self.bound_model, self.result, self.verdict, self.info, self.folder)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or "data_tree" not in vars(self):
+        if name.startswith("_") or "info" not in vars(self):
             raise AttributeError(f"'Fit' object has no attribute '{name}'")
         return getattr(self.data_tree, name)
 
@@ -71,7 +80,7 @@ class Fit(Fitted):
     @classmethod
     def of(cls, fitted: Fitted) -> Fit:
         """A :class:`Fit` from the record of a run."""
-        return cls(fitted.bound_model, fitted.data_tree, fitted.verdict, fitted.info, fitted.folder)
+        return cls(fitted.bound_model, fitted.result, fitted.verdict, fitted.info, fitted.folder)
 
     def summary(
         self,
@@ -106,38 +115,47 @@ class Fit(Fitted):
         from bayeslab.results.render import pick_rows
 
         if var_names is None:
-            return self._summary(None, ci_prob, ci_kind)
+            return self.summary_table(ci_prob=ci_prob, ci_kind=ci_kind).frame()
         names = [var_names] if isinstance(var_names, str) else [str(name) for name in var_names]
-        exact = self.data_tree.children.get("exact_posterior")
-        nodes = {str(name) for group in (self.posterior, exact) if group is not None for name in group.data_vars}
+        groups = [self.light_group(group) for group in ("posterior", "exact_posterior") if self.has_group(group)]
+        nodes = {name for group in groups for name in group.data_vars}
         if nodes.issuperset(names):
-            return self._summary(names, ci_prob, ci_kind)
-        if {"cross_validation", "parent_sets"} & self.data_tree.children.keys():
+            return self.summary_table(names, ci_prob=ci_prob, ci_kind=ci_kind).frame()
+        if self.has_group("cross_validation") or self.has_group("parent_sets"):
             # Their rows do not belong to nodes.
-            return pick_rows(self._summary(None, ci_prob, ci_kind), names)
+            return pick_rows(self.summary_table(ci_prob=ci_prob, ci_kind=ci_kind).frame(), names)
         holding = [name if name in nodes else name.partition("[")[0] for name in names]
         for name in holding:
             if name not in nodes:
                 raise OptionError(
                     f"no variable '{name}' in the posterior{hint(name, sorted(nodes))}", code="unknown-variable"
                 )
-        return pick_rows(self._summary(list(dict.fromkeys(holding)), ci_prob, ci_kind), names)
+        return pick_rows(
+            self.summary_table(list(dict.fromkeys(holding)), ci_prob=ci_prob, ci_kind=ci_kind).frame(), names
+        )
 
-    def _summary(self, var_names: list[str] | None, ci_prob: float, ci_kind: Literal["eti", "hdi"]) -> pd.DataFrame:
-        """The summary of the given nodes, all rows of each."""
-        from bayeslab.results.render import summary
+    def summary_table(
+        self,
+        var_names: list[str] | None = None,
+        *,
+        ci_prob: float = 0.89,
+        ci_kind: Literal["eti", "hdi"] = "eti",
+    ) -> Table:
+        """The summary of nodes, all rows of each, without pandas; see :meth:`summary`."""
+        from bayeslab.results.render import Table, summary_table
 
-        if "cross_validation" in self.data_tree.children and var_names is None:
-            return self._learner_summary()
-        sampled = "parent_sets" in self.data_tree.children
+        if self.has_group("cross_validation") and var_names is None:
+            return Table.of(self._learner_summary())
+        sampled = self.has_group("parent_sets")
         if sampled and var_names is None:
-            return self._structure_summary()
-        if "exact_posterior" in self.data_tree.children and ci_kind == "eti" and not sampled:
+            return Table.of(self._structure_summary())
+        if self.has_group("exact_posterior") and ci_kind == "eti" and not sampled:
             return self._exact_summary(var_names, ci_prob)
-        frame = summary(self.posterior.to_dataset(), var_names, ci_prob, ci_kind)
-        if {"pareto_k", "elbo", "bethe_log_partition"} & self.posterior.attrs.keys():
-            frame = frame.drop(columns=["ess_bulk", "ess_tail", "r_hat"])
-        return frame
+        posterior = self.light_group("posterior")
+        table = summary_table(posterior, var_names, ci_prob, ci_kind)
+        if {"pareto_k", "elbo", "bethe_log_partition"} & posterior.attrs.keys():
+            return Table(table.index, {n: v for n, v in table.columns.items() if n not in _DIAGNOSTICS})
+        return table
 
     def _structure_summary(self) -> pd.DataFrame:
         """Score and number of edges, then the edges by decreasing probability."""
@@ -171,48 +189,53 @@ class Fit(Fitted):
         scores = pd.DataFrame({"value": group["score"].to_numpy(), "sd over folds": spread}, index=names)
         return pd.concat([scores, summary(self.posterior.to_dataset())])
 
-    def _exact_summary(self, var_names: list[str] | None, ci_prob: float) -> pd.DataFrame:
+    def _exact_summary(self, var_names: list[str] | None, ci_prob: float) -> Table:
         """Exact statistics; for nodes without them (nonlinear ones), statistics of the independent draws."""
-        import pandas as pd
+        from bayeslab.results.render import Table, exact_summary, summary_table
 
-        from bayeslab.results.render import exact_summary, summary
-
-        group, draws = self._exact_group(ci_prob), self.posterior.to_dataset()
-        shown = [str(name) for name in draws.data_vars if not str(name).startswith("_")]
-        wanted = var_names or shown
+        group, draws = self._exact_group(ci_prob), self.light_group("posterior")
+        wanted = var_names or [name for name in draws.data_vars if not name.startswith("_")]
         if all(name in group for name in wanted):
             return exact_summary(group, var_names, ci_prob)
         parts = [
-            exact_summary(group, [name], ci_prob) if name in group else summary(draws, [name], ci_prob)
+            exact_summary(group, [name], ci_prob) if name in group else summary_table(draws, [name], ci_prob)
             for name in wanted
         ]
-        errors = ["ess_bulk", "ess_tail", "r_hat", "mcse_mean", "mcse_sd"]
-        table = pd.concat(parts).drop(columns=errors, errors="ignore")
-        if "median" in table:  # for quantities without a mean; the column stands beside the mean
-            table.insert(2, "median", table.pop("median"))
-        return table
+        names = [name for name in dict.fromkeys(n for part in parts for n in part.columns) if name not in _ERRORS]
+        if "median" in names:  # for quantities without a mean; the column stands beside the mean
+            names.remove("median")
+            names.insert(2, "median")
+        blank = [np.full(len(part.index), np.nan) for part in parts]
+        columns = {
+            name: np.concatenate([part.columns.get(name, nan) for part, nan in zip(parts, blank, strict=True)])
+            for name in names
+        }
+        return Table([label for part in parts for label in part.index], columns)
 
-    def _exact_group(self, ci_prob: float) -> xr.Dataset:
+    def _exact_group(self, ci_prob: float) -> Group:
         """The group ``exact_posterior`` with the quantiles of this interval."""
-        import xarray as xr
-
         from bayeslab.engines.exact import solved_as
 
-        group = self.data_tree.children["exact_posterior"].to_dataset()
-        known = set(group["statistic"].to_numpy().tolist())
+        group, draws = self.light_group("exact_posterior"), self.light_group("posterior")
+        known = list(group["statistic"].values.tolist())
         for probability in ((1 - ci_prob) / 2, (1 + ci_prob) / 2):
             word = f"q{100 * probability:g}"
             if word in known or not 0 < probability < 1:
                 continue
             plan = self.bound_model.exact_plan if self.method == "exact" else "quantiles of the draws"
             if isinstance(plan, str):
-                draws = self.posterior.to_dataset()[list(group.data_vars)]
-                at = draws.quantile(probability, ("chain", "draw"))
-                values: Mapping[str, Any] = {str(n): v.to_numpy() for n, v in at.data_vars.items()}
+                flat = joined(draws.only(list(group.data_vars)))
+                values: Mapping[str, Any] = {name: np.quantile(v, probability, axis=0) for name, v in flat.items()}
             else:
                 values = solved_as(plan, self.info["options"].get("scales", "integrate")).quantile(probability)
-            more = {n: (v.dims, np.asarray(values[str(n)])[None]) for n, v in group.data_vars.items()}
-            group = xr.concat([group, xr.Dataset(more, coords={"statistic": [word]})], dim="statistic")
+            known.append(word)
+            more = {}
+            for name, variable in group.data_vars.items():
+                first = variable.transpose("statistic", ...)
+                longer = np.concatenate([first.values, np.asarray(values[name], float)[None]])
+                more[name] = Variable(first.dims, longer, variable.attrs)
+            labels = group.coords | {"statistic": Variable(("statistic",), np.array(known))}
+            group = replace(group, data_vars=more, coords=labels)
         return group
 
     @property
@@ -1104,7 +1127,7 @@ class Fit(Fitted):
         return made
 
     def __repr__(self) -> str:
-        sizes = self.posterior.sizes
+        sizes = self.light_group("posterior").sizes
         return (
             f"<bayeslab.Fit {self.model.name}: {self.method}, {sizes['chain']} chains × {sizes['draw']} draws,"
             f" verdict {self.verdict.status}>"
@@ -1115,14 +1138,14 @@ class Fit(Fitted):
         from bayeslab.results.render import fit_html
 
         drawn = self.bound_model.network()
-        if "parent_sets" in self.data_tree.children:
+        if self.has_group("parent_sets"):
             drawn.add_edges_from(self.structures.consensus().edges)
         return fit_html(
             name=self.model.name,
             about=self.model.about,
             method=self.reason,
             verdict=self.verdict,
-            summary=self.summary(),
+            summary=self.summary_table(),
             timings=self.timings,
             folder=self.folder,
             svg=model_svg(drawn),

@@ -13,6 +13,7 @@ from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Dataset
 from bayeslab.data.tables import read_dataset
+from bayeslab.labelled import Group, of_dataset
 from bayeslab.language.spec import Model
 from bayeslab.posterior.contract import Posterior
 from bayeslab.results.verdict import Verdict
@@ -20,7 +21,9 @@ from bayeslab.results.verdict import Verdict
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Fitted", "bound_dataset", "bound_to", "log_evidence", "posterior_values", "read_for", "without_cells"]
+__all__ = [
+    "Fitted", "bound_dataset", "bound_to", "joined", "log_evidence", "posterior_values", "read_for", "without_cells",
+]  # fmt: skip
 
 
 class Fitted:
@@ -33,8 +36,6 @@ class Fitted:
     model : Model
     data : Data
         The data bound to the model.
-    data_tree : xarray.DataTree
-        The results as ArviZ's groups; every ArviZ function accepts it.
     verdict : Verdict
         Whether the answer can be trusted.
     folder : Path or None
@@ -49,14 +50,17 @@ class Fitted:
     def __init__(
         self,
         bound_model: Posterior,
-        data_tree: xr.DataTree,
+        result: dict[str, Group] | xr.DataTree,
         verdict: Verdict,
         info: Mapping[str, Any],
         folder: Path | None,
     ) -> None:
-        self.bound_model, self.data_tree, self.verdict, self.folder = bound_model, data_tree, verdict, folder
+        self.bound_model, self.verdict, self.folder = bound_model, verdict, folder
         self.info = dict(info)
         self._views: dict[Any, Any] = {}
+        # One of the two is None: the groups after somebody asked for the tree.
+        self._groups: dict[str, Group] | None = result if isinstance(result, dict) else None
+        self._tree: xr.DataTree | None = None if isinstance(result, dict) else result
 
     @property
     def model(self) -> Model:
@@ -81,6 +85,31 @@ class Fitted:
     @property
     def timings(self) -> dict[str, float]:
         return dict(self.info["timings"])
+
+    @property
+    def result(self) -> dict[str, Group] | xr.DataTree:
+        """The result as it is held: groups, or a tree."""
+        return self.data_tree if self._groups is None else self._groups
+
+    @property
+    def data_tree(self) -> xr.DataTree:
+        """The results as ArviZ's groups; every ArviZ function accepts it."""
+        if self._tree is None:
+            import xarray as xr
+
+            made = {name: group.to_dataset() for name, group in (self._groups or {}).items()}
+            self._tree, self._groups = xr.DataTree.from_dict(made), None
+        return self._tree
+
+    def has_group(self, name: str) -> bool:
+        """Whether the result has a group of this name."""
+        return name in (self.data_tree.children if self._groups is None else self._groups)
+
+    def light_group(self, name: str) -> Group:
+        """A group without xarray."""
+        if self._groups is not None:
+            return self._groups[name]
+        return of_dataset(self.data_tree.children[name].to_dataset())
 
     @property
     def posterior(self) -> xr.DataTree:
@@ -110,19 +139,21 @@ class Fitted:
 
 def posterior_values(fit: Fitted) -> dict[str, np.ndarray]:
     """Posterior draws by node name, chains joined: shape (chain × draw, ...)."""
-    out = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in fit.posterior.to_dataset().data_vars.items()}
-    if "states" in fit.data_tree.children:  # states whose number the data choose: arbitrary labels, not checked
-        group = fit.data_tree.children["states"].to_dataset().transpose("chain", "draw", ...)
-        out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in group.data_vars.items()}
-    if "components" in fit.data_tree.children:
-        group = fit.data_tree.children["components"].to_dataset().transpose("chain", "draw", ...)
-        out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in group.data_vars.items()}
-    if "partitions" in fit.data_tree.children:
-        out |= _kept_partitions(fit.data_tree.children["partitions"].to_dataset())
+    # ``states`` are those whose number the data choose: their labels are arbitrary, so that they are not checked.
+    names = [name for name in ("posterior", "states", "components") if fit.has_group(name)]
+    out = {n: values for name in names for n, values in joined(fit.light_group(name)).items()}
+    if fit.has_group("partitions"):
+        out |= _kept_partitions(fit.light_group("partitions"))
     return out
 
 
-def _kept_partitions(group: xr.Dataset) -> dict[str, np.ndarray]:
+def joined(group: Group) -> dict[str, np.ndarray]:
+    """Draws with chains joined, (chain × draw, ...)."""
+    arrays = {name: v.transpose("chain", "draw", ...).values for name, v in group.data_vars.items()}
+    return {name: array.reshape(-1, *array.shape[2:]) for name, array in arrays.items()}
+
+
+def _kept_partitions(group: Group) -> dict[str, np.ndarray]:
     """The stored partitions with chains joined, and for each draw the index of its partition (not all are stored)."""
     labels, of_draw = group["labels"].to_numpy(), group["of_draw"].to_numpy()
     places = of_draw + labels.shape[1] * np.arange(len(labels))[:, None]
@@ -162,6 +193,6 @@ def bound_dataset(fit: Fitted, dataset: Dataset) -> Data:
 def log_evidence(fit: Fitted) -> float:
     """The log evidence computed by the engine, else NaN."""
     for group in ("exact_posterior", "posterior"):
-        if group in fit.data_tree.children and "log_evidence" in fit.data_tree[group].attrs:
-            return float(fit.data_tree[group].attrs["log_evidence"])
+        if fit.has_group(group) and "log_evidence" in (attrs := fit.light_group(group).attrs):
+            return float(attrs["log_evidence"])
     return math.nan

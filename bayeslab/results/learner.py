@@ -267,7 +267,7 @@ class FittedLearner:
         if self._street():
             return {"training rows": np.where(outcome == 1, 1, -1) * learned.learner.decision_function(inside)}
         out = {"training rows": _lead(learned.predicted(data), outcome)}
-        if "cross_validation" in self.fit.data_tree.children:
+        if self.fit.has_group("cross_validation"):
             out["held-out rows"] = _lead(self._left_out()[0], outcome)
         return out
 

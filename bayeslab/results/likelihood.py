@@ -112,7 +112,7 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
 
     from bayeslab.results.predict import value_draws
 
-    if "parent_sets" in fit.data_tree.children:
+    if fit.has_group("parent_sets"):
         # Structures differ in their number of parameters, so there is no single maximum to penalise.
         return MaximumLikelihood(math.nan, math.nan, log_likelihood.shape[1])
     known = fit.bound_model.maximum_likelihood()

@@ -51,7 +51,7 @@ def draw(fit: Any, what: str, columns: Sequence[str] | None) -> Any:
 
 
 def _has_structures(fit: Any) -> bool:
-    return "parent_sets" in fit.data_tree.children
+    return fit.has_group("parent_sets")
 
 
 def _one(columns: Sequence[str] | None) -> str | None:

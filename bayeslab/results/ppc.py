@@ -232,7 +232,7 @@ def _unseen(fit: Fitted, data: Any, node: str | None, what: str) -> str | None:
     without the column the states would be unknown.
     """
     used = fit.bound_model.outcomes_used()
-    if used == "no" or "parent_sets" in fit.data_tree.children:
+    if used == "no" or fit.has_group("parent_sets"):
         return None
     names = list(fit.bound_model.outcomes())
     rows = fit.data if data is None else bound_to(fit, data)

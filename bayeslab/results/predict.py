@@ -102,8 +102,10 @@ def prior_groups(posterior: Posterior, draws: int, seed: int) -> dict[str, xr.Da
     attrs = {"seed": seed, "model_digest": posterior.model.digest(), "creation_library": "bayeslab"}
     shaped, layout = {name: values[None] for name, values in drawn.items()}, GraphLayout(graph)
     return {
-        "prior": dataset({n: v for n, v in shaped.items() if n not in observed}, layout, coords, attrs),
-        "prior_predictive": dataset({n: v for n, v in shaped.items() if n in observed}, layout, coords, attrs),
+        "prior": dataset({n: v for n, v in shaped.items() if n not in observed}, layout, coords, attrs).to_dataset(),
+        "prior_predictive": dataset(
+            {n: v for n, v in shaped.items() if n in observed}, layout, coords, attrs
+        ).to_dataset(),
     }
 
 
@@ -175,7 +177,7 @@ def _of_levels(draws: Any, wanted: Mapping[str, np.ndarray]) -> Any:
 
 def posterior_predictive(fit: Fitted) -> xr.Dataset:
     """Replications of the observed nodes for the data of the fit."""
-    if "parent_sets" in fit.data_tree.children:
+    if fit.has_group("parent_sets"):
         return replications(fit, fit.data, fit.seed)
     return _draws(fit, fit.bound_model, fit.seed, _replications(fit, fit.data))
 
@@ -193,7 +195,7 @@ def _draws(fit: Fitted, posterior: Posterior, seed: int, each: int = 1, *, open_
     lengths = [len(axis) for axis in coords.values()]
     drawn = forward(graph, given, names, derived(seed, "predict"), math.prod(lengths))
     shaped = {name: values.reshape(*lengths, *values.shape[1:]) for name, values in drawn.items()}
-    return dataset(shaped, GraphLayout(graph), coords, {"seed": seed, "creation_library": "bayeslab"})
+    return dataset(shaped, GraphLayout(graph), coords, {"seed": seed, "creation_library": "bayeslab"}).to_dataset()
 
 
 def _unobserved(
@@ -289,7 +291,7 @@ def _on_arrays(
     lengths = [len(axis) for axis in coords.values()]
     shaped = {name: values.reshape(*lengths, *values.shape[1:]) for name, (_, values) in made.items()}
     dims = {name: dims for name, (dims, _) in made.items()}
-    return labelled(shaped, dims, labels, coords, {**attrs, "creation_library": "bayeslab"})
+    return labelled(shaped, dims, labels, coords, {**attrs, "creation_library": "bayeslab"}).to_dataset()
 
 
 def _unpredictable(graph: pymc.Model, given: Mapping[str, Any], names: list[str]) -> str | None:
@@ -321,7 +323,7 @@ def predict(
     bound = fit.data if data is None else bound_to(fit, data)
     if unseen is not None:
         bound = without_cells(fit, bound, unseen)
-    if "parent_sets" in fit.data_tree.children:
+    if fit.has_group("parent_sets"):
         return _like(predicted(fit, bound, kind, ci_prob=ci_prob, seed=seed), data)
     if fit.bound_model.view == "topics":
         of_topics = topics.predicted(fit, bound, data, kind, ci_prob=ci_prob, seed=seed)
@@ -559,7 +561,7 @@ def log_likelihood(fit: Fitted, data: Data | None = None, *, weighted: bool = Tr
 
 
 def _unweighted_log_likelihood(fit: Fitted, posterior: Posterior, data: Data | None) -> xr.Dataset:
-    if "parent_sets" in fit.data_tree.children:
+    if fit.has_group("parent_sets"):
         return log_likelihoods(fit, posterior.data)
     made = posterior.log_likelihoods(posterior_values(fit))
     if made is not None:
@@ -579,7 +581,7 @@ def _unweighted_log_likelihood(fit: Fitted, posterior: Posterior, data: Data | N
         rv.name.removesuffix("_observed"): term.reshape(chains, draws, *term.shape[1:])
         for rv, term in zip(observed, terms, strict=True)
     }
-    return dataset(shaped, GraphLayout(graph), coords, {"creation_library": "bayeslab"})
+    return dataset(shaped, GraphLayout(graph), coords, {"creation_library": "bayeslab"}).to_dataset()
 
 
 def log_prior(fit: Fitted) -> xr.Dataset:
@@ -604,7 +606,7 @@ def log_prior(fit: Fitted) -> xr.Dataset:
     # The density of a vector, such as a Dirichlet's, has fewer dimensions than its draw.
     dims = {name: tuple(graph.named_vars_to_dims.get(name) or ())[: values.ndim - 2] for name, values in shaped.items()}
     dims = {n: d if len(d) == shaped[n].ndim - 2 else _numbered(n, shaped[n]) for n, d in dims.items()}
-    return labelled(shaped, dims, graph.coords, coords, {"creation_library": "bayeslab"})
+    return labelled(shaped, dims, graph.coords, coords, {"creation_library": "bayeslab"}).to_dataset()
 
 
 def _numbered(name: str, values: np.ndarray) -> tuple[str, ...]:
@@ -631,7 +633,7 @@ def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, su
         terms = expand(graph, values, graph.logp(vars=graph.observed_RVs, sum=False, jacobian=False))
         for rv, term in zip(graph.observed_RVs, terms, strict=True):
             shaped[rv.name.removesuffix("_observed")] = term.reshape(chains, draws, *term.shape[1:])
-    return dataset(shaped, GraphLayout(graph), coords, {"creation_library": "bayeslab"})
+    return dataset(shaped, GraphLayout(graph), coords, {"creation_library": "bayeslab"}).to_dataset()
 
 
 def pointwise_graph(posterior: Posterior) -> pymc.Model:
@@ -656,7 +658,7 @@ def value_draws(fit: Fitted, graph: pymc.Model, data: Data | None = None) -> dic
         The fit has no draws of some of the graph's parameters.
     """
     names = {v.name for v in graph.value_vars}
-    if data is None and "unconstrained_posterior" in fit.data_tree.children:
+    if data is None and fit.has_group("unconstrained_posterior"):
         raw = fit.data_tree["unconstrained_posterior"].to_dataset()
         if names <= set(raw.data_vars):
             return {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in raw.data_vars.items()}

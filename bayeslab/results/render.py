@@ -11,6 +11,7 @@ import re
 import unicodedata
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -19,9 +20,10 @@ import numpy as np
 
 from bayeslab.digits import power_of_two
 from bayeslab.errors import OptionError, RunError, hint, printable
+from bayeslab.labelled import Group, Variable, of_dataset
 from bayeslab.progress import duration
 from bayeslab.results import checks, convergence
-from bayeslab.results.convergence import Array, Block
+from bayeslab.results.convergence import Array
 from bayeslab.results.tails import heavy
 from bayeslab.results.verdict import LEFT, Status, Verdict, badge, findings_table, page
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "Table",
+    "chosen",
     "exact_summary",
     "fit_html",
     "headings",
@@ -42,6 +46,7 @@ __all__ = [
     "print_verdict",
     "report_html",
     "summary",
+    "summary_table",
     "topics_html",
 ]
 
@@ -51,9 +56,41 @@ _HTML_ROWS = 1000
 _OF_MEANS = ("mean", "sd", "mcse_mean", "mcse_sd")
 
 
-def exact_summary(
-    group: xr.Dataset, var_names: str | Sequence[str] | None = None, ci_prob: float = 0.89
-) -> pd.DataFrame:
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A summary: a row for each quantity, without pandas.
+
+    Attributes
+    ----------
+    index : list of str
+        Labels of the rows, such as ``a[AITKIN]``.
+    columns : dict of str to ndarray (rows,)
+    """
+
+    index: list[str]
+    columns: dict[str, Array]
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> Table:
+        """The table of a data frame."""
+        return cls([str(label) for label in frame.index], {str(name): frame[name].to_numpy() for name in frame})
+
+    def row(self, i: int) -> dict[str, float]:
+        """The values of a row by column."""
+        return {name: float(values[i]) for name, values in self.columns.items()}
+
+    def first(self, n: int) -> Table:
+        """The first rows."""
+        return Table(self.index[:n], {name: values[:n] for name, values in self.columns.items()})
+
+    def frame(self) -> pd.DataFrame:
+        """The table as a data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns, index=self.index)
+
+
+def exact_summary(group: Group, var_names: Sequence[str] | None = None, ci_prob: float = 0.89) -> Table:
     """Mean, sd and equal-tailed interval from the group ``exact_posterior``.
 
     Parameters
@@ -64,12 +101,10 @@ def exact_summary(
 
     Returns
     -------
-    DataFrame
+    Table
         Columns ``mean``, ``sd`` and the ends of the interval. An infinite mean or sd is NaN, and then there is a
         column ``median``.
     """
-    import pandas as pd
-
     if not 0 < ci_prob < 1:
         raise OptionError(f"ci_prob is a probability between 0 and 1, not {ci_prob!r}", code="out-of-range")
     interval = f"eti{round(100 * ci_prob, 6):g}"
@@ -79,26 +114,54 @@ def exact_summary(
         f"{interval}_lb": f"q{100 * (1 - ci_prob) / 2:g}",
         f"{interval}_ub": f"q{100 * (1 + ci_prob) / 2:g}",
     }
-    columns = {}
-    for column, statistic in wanted.items():
-        one = group.sel(statistic=statistic, drop=True).expand_dims(chain=1, draw=1)
-        columns[column] = summary(one, var_names)["value"]
-    frame = pd.DataFrame(columns)
-    moments = frame[["mean", "sd"]].where(np.isfinite(frame[["mean", "sd"]]))
-    frame[["mean", "sd"]] = moments
-    if moments.isna().any(axis=None):
+    statistics = group["statistic"].values.tolist()
+    # The statistics in the place of the draws of one chain.
+    drawn = replace(group, data_vars={n: _of_statistics(v) for n, v in group.data_vars.items()})
+    variables = convergence.blocks(chosen(drawn, var_names))
+    index = [block.label(i) for block in variables for i in range(block.size)]
+    flat = [block.values.reshape(len(statistics), -1) for block in variables]
+    every = np.concatenate(flat, axis=1) if flat else np.zeros((len(statistics), 0))
+    columns = {column: every[statistics.index(statistic)] for column, statistic in wanted.items()}
+    for name in ("mean", "sd"):
+        columns[name] = np.where(np.isfinite(columns[name]), columns[name], np.nan)
+    if any(np.isnan(columns[name]).any() for name in ("mean", "sd")):
         # A quantity without mean or sd has a median.
-        one = group.sel(statistic="q50", drop=True).expand_dims(chain=1, draw=1)
-        frame.insert(2, "median", summary(one, var_names)["value"])
-    return frame
+        columns = _inserted(columns, 2, "median", every[statistics.index("q50")])
+    return Table(index, columns)
+
+
+def _of_statistics(variable: Variable) -> Variable:
+    values = variable.transpose("statistic", ...)
+    return Variable(("chain", "draw", *values.dims[1:]), values.values[None])
+
+
+def _inserted(columns: Mapping[str, Array], at: int, name: str, values: Array) -> dict[str, Array]:
+    """The columns with another at a position."""
+    pairs = list(columns.items())
+    return dict([*pairs[:at], (name, values), *pairs[at:]])
 
 
 def summary(
-    posterior: xr.Dataset | xr.DataTree,
+    posterior: xr.Dataset | xr.DataTree | Group,
     var_names: str | Sequence[str] | None = None,
     ci_prob: float = 0.89,
     ci_kind: Literal["eti", "hdi"] = "eti",
 ) -> pd.DataFrame:
+    """The table of :func:`summary_table` as a data frame; the posterior can be a dataset or a tree of xarray."""
+    if not isinstance(posterior, Group):
+        node: Any = posterior
+        if "posterior" in getattr(posterior, "children", ()):
+            node = node["posterior"]
+        posterior = of_dataset(node.to_dataset() if hasattr(node, "to_dataset") else node)
+    return summary_table(posterior, var_names, ci_prob, ci_kind).frame()
+
+
+def summary_table(
+    posterior: Group,
+    var_names: str | Sequence[str] | None = None,
+    ci_prob: float = 0.89,
+    ci_kind: Literal["eti", "hdi"] = "eti",
+) -> Table:
     """Means, intervals and diagnostics, one row per quantity, with ArviZ's column names.
 
     The numbers equal those of ``arviz.summary`` (which takes minutes where this takes seconds), except
@@ -109,7 +172,7 @@ def summary(
     Parameters
     ----------
     posterior
-        A dataset with dimensions ``chain`` and ``draw``, or a tree with the group ``posterior``.
+        A group with dimensions ``chain`` and ``draw``.
     var_names
         Variables to include; None: all except those whose names begin with ``_``.
     ci_prob, ci_kind
@@ -117,37 +180,35 @@ def summary(
 
     Returns
     -------
-    pandas.DataFrame
-        Indexed by labels such as ``a[AITKIN]``. For a single draw (MAP), only the column ``value``.
+    Table
+        With labels such as ``a[AITKIN]``. For a single draw (MAP), only the column ``value``.
     """
-    import pandas as pd
-
     if not 0 < ci_prob < 1:
         raise OptionError(f"ci_prob is a probability between 0 and 1, not {ci_prob!r}", code="out-of-range")
     if ci_kind not in ("eti", "hdi"):
         raise OptionError(f"unknown ci_kind {ci_kind!r}; known: 'eti', 'hdi'", code="unknown-word")
-    variables = _chosen(posterior, var_names)
+    variables = convergence.blocks(chosen(posterior, var_names))
     index = [block.label(i) for block in variables for i in range(block.size)]
     interval = f"{ci_kind}{round(100 * ci_prob, 6):g}"
     names = ["mean", "sd", f"{interval}_lb", f"{interval}_ub"]
     if not variables:
-        return pd.DataFrame(columns=names)
+        return Table([], dict.fromkeys(names, np.zeros(0)))
     n_chains, n_draws = variables[0].values.shape[:2]
     if n_chains * n_draws == 0:
         raise RunError("the posterior holds no draws yet", code="no-result")
     if n_chains * n_draws == 1:
-        values = np.concatenate([block.values.reshape(-1) for block in variables])
-        return pd.DataFrame({"value": values}, index=index)
+        return Table(index, {"value": np.concatenate([block.values.reshape(-1) for block in variables])})
 
-    columns = convergence.in_batches(variables, lambda draws: _described(draws, ci_prob, ci_kind))
+    described = convergence.in_batches(variables, lambda draws: _described(draws, ci_prob, ci_kind))
     names += ["ess_bulk", "ess_tail", "r_hat", "mcse_mean", "mcse_sd"]
-    frame = pd.DataFrame(columns[:, :-1], index=index, columns=names)
-    heavy = ~np.isnan(columns[:, -1])
+    columns = {name: described[:, i].copy() for i, name in enumerate(names)}
+    heavy = ~np.isnan(described[:, -1])
     if heavy.any():
         medians = convergence.in_batches(variables, lambda draws: np.median(draws.reshape(len(draws), -1), axis=1))
-        frame.insert(2, "median", medians)
-        frame.loc[heavy, list(_OF_MEANS)] = np.nan
-    return frame
+        columns = _inserted(columns, 2, "median", medians)
+        for name in _OF_MEANS:
+            columns[name][heavy] = np.nan
+    return Table(index, columns)
 
 
 def pick_rows(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -177,23 +238,23 @@ def _composed(text: str) -> str:
     return unicodedata.normalize("NFKC", text)
 
 
-def _chosen(posterior: xr.Dataset | xr.DataTree, var_names: str | Sequence[str] | None) -> list[Block]:
-    import xarray as xr
+def chosen(posterior: Group, var_names: str | Sequence[str] | None) -> Group:
+    """The group of the named variables; None: all except those whose names begin with ``_``.
 
-    if isinstance(posterior, xr.DataTree):
-        node = posterior["posterior"] if "posterior" in posterior.children else posterior
-        posterior = node.to_dataset()
-    if var_names is not None:
-        wanted = [var_names] if isinstance(var_names, str) else list(var_names)
-        for name in wanted:
-            if name not in posterior.data_vars:
-                raise OptionError(
-                    f"no variable '{name}' in the posterior{hint(name, posterior.data_vars)}", code="unknown-variable"
-                )
-        posterior = posterior[wanted]
-    else:
-        posterior = posterior[[name for name in posterior.data_vars if not str(name).startswith("_")]]
-    return convergence.blocks(posterior)
+    Raises
+    ------
+    OptionError
+        There is no such variable; the message suggests the most similar name.
+    """
+    if var_names is None:
+        return posterior.only([name for name in posterior.data_vars if not name.startswith("_")])
+    wanted = [var_names] if isinstance(var_names, str) else list(var_names)
+    for name in wanted:
+        if name not in posterior.data_vars:
+            raise OptionError(
+                f"no variable '{name}' in the posterior{hint(name, posterior.data_vars)}", code="unknown-variable"
+            )
+    return posterior.only(wanted)
 
 
 def _described(draws: Array, ci_prob: float, ci_kind: str) -> Array:
@@ -269,10 +330,10 @@ class More(NamedTuple):
     n_rows: int
 
 
-def headings(frame: pd.DataFrame) -> list[str]:
+def headings(table: Table) -> list[str]:
     """The headings of a summary's columns as they are shown: ``5.5%`` for ``eti89_lb``."""
     out = []
-    for column in _shown(frame):
+    for column in _shown(table):
         match = re.fullmatch(r"(eti|hdi)([\d.]+)_([lu])b", column)
         if match and match[1] == "eti":
             outside = (100 - float(match[2])) / 2
@@ -284,21 +345,21 @@ def headings(frame: pd.DataFrame) -> list[str]:
     return out
 
 
-def _shown(frame: pd.DataFrame) -> list[str]:
+def _shown(table: Table) -> list[str]:
     """The columns to show. Monte Carlo errors are not shown; they set the number of digits of the others."""
-    return [str(column) for column in frame.columns if not str(column).startswith("mcse_")]
+    return [column for column in table.columns if not column.startswith("mcse_")]
 
 
-def lines_of(frame: pd.DataFrame, max_rows: int | None) -> Iterator[Row | More]:
+def lines_of(table: Table, max_rows: int | None) -> Iterator[Row | More]:
     """The rows to show, scalars first; long vectors share the remaining rows."""
     groups: dict[str, list[int]] = {}
-    for i, label in enumerate(frame.index):
-        groups.setdefault(str(label).partition("[")[0], []).append(i)
+    for i, label in enumerate(table.index):
+        groups.setdefault(label.partition("[")[0], []).append(i)
     scalars = [name for name, rows in groups.items() if len(rows) == 1]
     vectors = [name for name in groups if name not in set(scalars)]
     room = shares_of([len(groups[name]) for name in vectors], None if max_rows is None else max_rows - len(scalars))
     for name, share in [*((name, 1) for name in scalars), *zip(vectors, room, strict=True)]:
-        yield from (_row(frame, i) for i in groups[name][:share])
+        yield from (_row(table, i) for i in groups[name][:share])
         if share < len(groups[name]):
             yield More(name, len(groups[name]) - share)
 
@@ -319,8 +380,8 @@ def shares_of(sizes: list[int], room: int | None) -> list[int]:
     return list(shares.values())
 
 
-def _row(frame: pd.DataFrame, i: int) -> Row:
-    values = dict(zip(map(str, frame.columns), frame.iloc[i].tolist(), strict=True))
+def _row(table: Table, i: int) -> Row:
+    values = table.row(i)
     spread = values.get("sd", math.nan)
     meanless = math.isnan(spread) and math.isfinite(values.get("median", math.nan))
     if meanless:
@@ -332,9 +393,9 @@ def _row(frame: pd.DataFrame, i: int) -> Row:
         _Cell("–")
         if meanless and name in _OF_MEANS and math.isnan(values[name])
         else _cell(name, values[name], decimals, constant)
-        for name in _shown(frame)
+        for name in _shown(table)
     ]
-    return Row(str(frame.index[i]), cells)
+    return Row(table.index[i], cells)
 
 
 def _cell(column: str, value: float, decimals: int | None, constant: bool) -> _Cell:
@@ -378,17 +439,17 @@ _STYLES: dict[Status, str] = {"pass": "", "warn": "yellow", "fail": "bold red"}
 _MARKS: dict[Status, str] = {"pass": "green", "warn": "yellow", "fail": "bold red"}
 
 
-def print_summary(console: Console, frame: pd.DataFrame, max_rows: int | None = 25) -> None:
+def print_summary(console: Console, summary: Table, max_rows: int | None = 25) -> None:
     """Print a summary as a table; ``max_rows=None`` prints every row of long vectors."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", no_wrap=True)
-    for heading in headings(frame):
+    for heading in headings(summary):
         table.add_column(heading, justify="right", no_wrap=True)
     left_out = []
-    for line in lines_of(frame, max_rows):
+    for line in lines_of(summary, max_rows):
         if isinstance(line, More):
             table.add_row(Text("…", style="dim"))
             left_out.append(f"{line.n_rows:,} more rows of {printable(line.name)}")
@@ -426,7 +487,7 @@ def fit_html(
     about: str = "",
     method: str = "",
     verdict: Verdict | None = None,
-    summary: pd.DataFrame | None = None,
+    summary: Table | None = None,
     timings: Mapping[str, float] | None = None,
     folder: str | PathLike[str] | None = None,
     svg: str | None = None,
@@ -441,7 +502,7 @@ def fit_html(
     method
         One line: the engine and why it was chosen.
     summary
-        As :func:`summary` returns it.
+        As :func:`summary_table` returns it.
     timings
         Seconds of each stage.
     folder
@@ -533,19 +594,20 @@ def _muted(html: str) -> str:
     return f'<p style="{_MUTED}">{html}</p>'
 
 
-def _summary(frame: pd.DataFrame) -> str:
-    lines = list(lines_of(frame, 15))
-    out = _table(frame, lines)
+def _summary(table: Table) -> str:
+    lines = list(lines_of(table, 15))
+    out = _table(table, lines)
     if any(isinstance(line, More) for line in lines):
-        n = min(len(frame), _HTML_ROWS)
-        words = f"all {n:,} rows" if n == len(frame) else f"the first {n:,} of {len(frame):,} rows"
-        whole = _table(frame, list(lines_of(frame.iloc[:n], None)))
+        size = len(table.index)
+        n = min(size, _HTML_ROWS)
+        words = f"all {n:,} rows" if n == size else f"the first {n:,} of {size:,} rows"
+        whole = _table(table, list(lines_of(table.first(n), None)))
         out += f"<details><summary>{words}</summary>{whole}</details>"
     return out
 
 
-def _table(frame: pd.DataFrame, lines: Sequence[Row | More]) -> str:
-    columns = headings(frame)
+def _table(table: Table, lines: Sequence[Row | More]) -> str:
+    columns = headings(table)
     rows = []
     for line in lines:
         if isinstance(line, More):

@@ -145,7 +145,7 @@ def _by_row(fit: Fitted, bound: Data, arrays: dict[str, Array]) -> xr.Dataset:
     n_draws = next(iter(arrays.values())).shape[1]
     lead = {"chain": fit.view(structures_of).chains, "draw": np.arange(n_draws)}
     attrs = {"creation_library": "bayeslab", "seed": fit.seed, "draws": "evenly spaced ones of the posterior"}
-    return labelled(arrays, dict.fromkeys(arrays, (rows,)), bound.labels, lead, attrs)
+    return labelled(arrays, dict.fromkeys(arrays, (rows,)), bound.labels, lead, attrs).to_dataset()
 
 
 def _some(anything: Any) -> None:

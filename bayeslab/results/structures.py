@@ -34,7 +34,7 @@ def structures_of(fit: Fitted) -> Structures:
     OptionError
         The structure of the model is known.
     """
-    if "parent_sets" not in fit.data_tree.children:
+    if not fit.has_group("parent_sets"):
         raise OptionError(
             f"this fit of the family {fit.model.model.family} has no sampled structures: they come from a bayes_net"
             f" whose structure is unknown (`structure: {{score: ...}}`)",

@@ -379,7 +379,7 @@ class FittedTopics:
             Documents; None: those held out by the model's ``held_out``.
         """
         n_unknown = 0
-        if data is None and "held_out" in self._fit.data_tree.children:
+        if data is None and self._fit.has_group("held_out"):
             group = self._fit.data_tree["held_out"].to_dataset()
             variables = {str(n): (tuple(map(str, v.dims)), v.to_numpy()) for n, v in group.data_vars.items()}
         else:
@@ -666,7 +666,9 @@ def predicted(fit: Fitted, data: Data, given: Any, kind: str, *, ci_prob: float,
         labels = {documents.dim: documents.labels, "topic": np.arange(1, topics.n_topics + 1)}
         lead = {"chain": np.array([0]), "draw": np.arange(len(theta))}
         dims = {"theta": (documents.dim, "topic")}
-        return labelled({"theta": theta[None]}, dims, labels, lead, {"seed": seed, "creation_library": "bayeslab"})
+        return labelled(
+            {"theta": theta[None]}, dims, labels, lead, {"seed": seed, "creation_library": "bayeslab"}
+        ).to_dataset()
     shares = theta[..., : topics.n_topics]
     if kind == "probabilities":
         return _wide(documents, shares, theta.shape[2] > topics.n_topics)

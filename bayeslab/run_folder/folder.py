@@ -38,11 +38,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.errors import BayeslabError, RunError, hint
 from bayeslab.files import memory_size, ordinary_size, read_npz, shown, write_npz, write_text
+from bayeslab.labelled import Group
 from bayeslab.language.model_file import dump, load
 from bayeslab.language.spec import Model
 from bayeslab.language.wording import expected
 from bayeslab.run_folder import lock
 from bayeslab.run_folder.segments import SegmentStore
+from bayeslab.run_folder.zarr_writer import write_store
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -314,8 +316,8 @@ class RunFolder:
 
     # -- the result
 
-    def write_result(self, tree: xr.DataTree) -> dict[str, str]:
-        """Write the DataTree; an earlier result is replaced only once the new one is complete.
+    def write_result(self, groups: Mapping[str, Group]) -> dict[str, str]:
+        """Write the groups of a result; an earlier result is replaced only once the new one is complete.
 
         Returns
         -------
@@ -329,10 +331,7 @@ class RunFolder:
         try:
             with tempfile.TemporaryDirectory(dir=self.path, prefix=".result.", ignore_cleanup_errors=True) as folder:
                 new, old = Path(folder, "new"), Path(folder, "old")
-                with warnings.catch_warnings():
-                    # Zarr 3 warns that its specification of text arrays is not final; it reads what it writes.
-                    warnings.simplefilter("ignore")
-                    _with_order(tree).to_zarr(new, consolidated=False, mode="w")
+                write_store(new, groups)
                 digests = _group_digests(new)
                 if final.exists() or final.is_symlink():
                     os.replace(final, old)
@@ -456,16 +455,6 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
-
-
-def _with_order(tree: xr.DataTree) -> xr.DataTree:
-    """The tree with the order of each group's variables stored, because a store lists them in another order."""
-    import xarray as xr
-
-    groups = {name: tree[name].to_dataset() for name in tree.children}
-    return xr.DataTree.from_dict(
-        {n: g.assign_attrs(variables=[str(v) for v in g.data_vars]) for n, g in groups.items()}
-    )
 
 
 def _restored(group: xr.Dataset) -> xr.Dataset:

@@ -16,7 +16,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from bayeslab.errors import RunError
 from bayeslab.files import read_npz, write_npz, write_text
 from bayeslab.run_folder.lock import alive, this_process
-from bayeslab.structure.score_table import ScoreTable
+
+if TYPE_CHECKING:
+    from bayeslab.structure.score_table import ScoreTable
 
 __all__ = ["SegmentStore"]
 
@@ -37,6 +39,8 @@ class SegmentStore:
 
     def table(self, build: Callable[[], ScoreTable]) -> ScoreTable:
         """The stored score table; it is built and stored if it is missing or damaged."""
+        from bayeslab.structure.score_table import ScoreTable
+
         file = self.path / "scores.npz"
         if file.exists():
             try:

@@ -11,6 +11,7 @@ import xarray as xr
 from scipy import stats
 from scipy.signal import lfilter
 
+from bayeslab.labelled import of_dataset
 from bayeslab.results import checks, convergence
 from bayeslab.results.checks import Remedies, judge_mcmc, point_verdict
 from bayeslab.results.late_chains import late
@@ -36,7 +37,7 @@ def tree(posterior, stats=None, coords=None):
     groups = {"posterior": dataset(posterior)}
     if stats is not None:
         groups["sample_stats"] = dataset(stats)
-    return xr.DataTree.from_dict(groups)
+    return {name: of_dataset(group) for name, group in groups.items()}
 
 
 def one(verdict, check):
@@ -147,7 +148,7 @@ def test_batches_do_not_change_the_numbers(rng, monkeypatch):
     posterior = {f"v{i}": rng.normal(size=(2, 50)) + i for i in range(5)}
     posterior["a"] = rng.normal(size=(2, 50, 3, 4)) + np.arange(12).reshape(3, 4)
     posterior["k"] = rng.poisson(3, size=(2, 50, 2))
-    variables = convergence.blocks(tree(posterior)["posterior"].to_dataset())
+    variables = convergence.blocks(tree(posterior)["posterior"])
     means = convergence.in_batches(variables, lambda draws: draws.mean(axis=(1, 2)))
     np.testing.assert_allclose(means[:5], [posterior[f"v{i}"].mean() for i in range(5)])
     np.testing.assert_allclose(means[5:17], posterior["a"].mean(axis=(0, 1)).ravel())
@@ -246,7 +247,7 @@ def test_slow_chains_are_not_called_several_modes(rng):
 def test_coordinates_of_the_sampler_have_no_private_names(rng):
     """They are judged, since the others follow from them; users never wrote ``_z``."""
     group = xr.Dataset({"_z": (("chain", "draw", "k"), rng.normal(size=(4, 500, 3)))})
-    words = " ".join(finding.message for finding in judge_mcmc(xr.DataTree.from_dict({"posterior": group})).findings)
+    words = " ".join(finding.message for finding in judge_mcmc({"posterior": of_dataset(group)}).findings)
     assert "internal z[" in words and "_z" not in words
 
 
@@ -396,7 +397,7 @@ def test_visits_to_a_tail_and_the_worth_of_its_draws(rng):
 def test_tails_are_looked_at_in_the_coordinates_of_the_sampler(rng):
     x, acceptance = _with_edge(rng, 0.1, 20)
     data = tree({"tau": np.exp(x)}, {"acceptance_rate": acceptance})
-    data["unconstrained_posterior"] = tree({"tau_log__": -x})["posterior"].to_dataset()
+    data["unconstrained_posterior"] = tree({"tau_log__": -x})["posterior"]
     assert "where tau is largest" in one(judge_mcmc(data), "tails").message
 
 
@@ -584,7 +585,7 @@ def test_dimensions_in_any_order_and_text_is_passed_over(rng):
         {"x": (("g", "draw", "chain"), x.T), "word": (("chain", "draw"), np.full((CHAINS, DRAWS), "a"))},
         coords={"g": np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")},
     )
-    finding = one(judge_mcmc(xr.DataTree.from_dict({"posterior": dataset})), "R-hat")
+    finding = one(judge_mcmc({"posterior": of_dataset(dataset)}), "R-hat")
     assert finding.where == "x[2020-01-02]"
     assert "1 of 2 quantities" in finding.message
 

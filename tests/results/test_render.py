@@ -13,9 +13,10 @@ import pytest
 import xarray as xr
 from rich.console import Console
 
+from bayeslab.labelled import of_dataset
 from bayeslab.results import render
 from bayeslab.results.checks import judge_mcmc, point_verdict
-from bayeslab.results.render import fit_html, print_summary, print_verdict, summary
+from bayeslab.results.render import Table, fit_html, print_summary, print_verdict, summary
 from bayeslab.results.verdict import Finding, Verdict
 from tests.refusals import refused
 
@@ -48,13 +49,17 @@ def posterior(rng):
 
 def printed(frame, width=100, **options):
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    print_summary(console, frame, **options)
+    print_summary(console, Table.of(frame), **options)
     return console.file.getvalue()
 
 
 def frame_of(sizes):
     index = [f"{name}[{i}]" if n else name for name, n in sizes.items() for i in range(n or 1)]
     return pd.DataFrame({"mean": 1.0, "sd": 0.5, "r_hat": 1.0, "mcse_mean": 0.01}, index=index)
+
+
+def table_of(sizes):
+    return Table.of(frame_of(sizes))
 
 
 @pytest.mark.parametrize("unit", [2.0**-900, 2.0**900])
@@ -216,7 +221,7 @@ def test_vectors_share_the_room(sizes, room, shares):
 
 def test_every_row_is_shown_or_counted():
     for max_rows in (1, 5, 20, 200):
-        lines = list(render.lines_of(frame_of({"a": 85, "b": 0, "c": 4, "d": 1, "e": 40}), max_rows))
+        lines = list(render.lines_of(table_of({"a": 85, "b": 0, "c": 4, "d": 1, "e": 40}), max_rows))
         rows = [line for line in lines if isinstance(line, render.Row)]
         left = sum(line.n_rows for line in lines if isinstance(line, render.More))
         assert len(rows) + left == 85 + 1 + 4 + 1 + 40
@@ -226,7 +231,7 @@ def test_every_row_is_shown_or_counted():
 def test_bad_diagnostics_are_marked(rng):
     x = rng.normal(size=(4, 500, 2))
     x[0, :, 1] += 5
-    rows = list(render.lines_of(summary(xr.Dataset({"x": (("chain", "draw", "g"), x)})), None))
+    rows = list(render.lines_of(Table.of(summary(xr.Dataset({"x": (("chain", "draw", "g"), x)}))), None))
     assert [cell.status for cell in rows[0].cells] == ["pass"] * 7
     assert [cell.status for cell in rows[1].cells][4:] == ["fail", "fail", "fail"]
 
@@ -277,7 +282,7 @@ def test_nothing_from_a_model_becomes_markup():
         about=EVIL,
         method=EVIL,
         verdict=verdict,
-        summary=frame,
+        summary=Table.of(frame),
         timings={EVIL: 1.0},
         folder=EVIL,
         svg=svg,
@@ -292,13 +297,13 @@ def test_nothing_from_a_model_becomes_markup():
 
 
 def test_a_fit_shows_all_its_parts(posterior):
-    verdict = judge_mcmc(xr.DataTree.from_dict({"posterior": posterior}))
+    verdict = judge_mcmc({"posterior": of_dataset(posterior)})
     html = fit_html(
         name="radon",
         about="Radon in homes.",
         method="nuts: no closed form applies",
         verdict=verdict,
-        summary=summary(posterior),
+        summary=Table.of(summary(posterior)),
         timings={"compile": 12.34, "sample": 3.21, "total": 75.2},
         folder="runs/radon",
         svg='<svg viewBox="0 0 1 1"></svg>',
@@ -322,7 +327,7 @@ def test_a_fit_shows_all_its_parts(posterior):
 
 
 def test_a_fit_with_little_to_say():
-    page = Parsed(fit_html(name="m", verdict=point_verdict(True, 1e-5), summary=frame_of({"b": 0})))
+    page = Parsed(fit_html(name="m", verdict=point_verdict(True, 1e-5), summary=table_of({"b": 0})))
     assert "a point, not a posterior" in page.text
     assert "details" not in page.tags
     assert Parsed(fit_html(name="m")).text.strip() == "m"
@@ -331,7 +336,7 @@ def test_a_fit_with_little_to_say():
 def test_nothing_depends_on_a_style_sheet():
     """A notebook that is not trusted drops style sheets, classes' rules and inline SVG."""
     verdict = Verdict((Finding("fail", "r_hat", "mu", 1.2, "R-hat 1.2", "draw more"),))
-    page = Parsed(fit_html(name="m", verdict=verdict, summary=frame_of({"b": 0}), svg="<svg></svg>"))
+    page = Parsed(fit_html(name="m", verdict=verdict, summary=table_of({"b": 0}), svg="<svg></svg>"))
     assert not {"style", "svg", "script"} & set(page.tags)
     assert "class" not in dict(page.attributes)
     assert any("background-color:#c62828" in str(value) for name, value in page.attributes if name == "style")
@@ -340,7 +345,7 @@ def test_nothing_depends_on_a_style_sheet():
 def test_a_few_rows_are_shown_not_counted():
     def hidden(rows: int) -> list[str]:
         frame = pd.DataFrame({"mean": 1.0}, index=[f"a[{i}]" for i in range(rows)])
-        return re.findall(r"… [\d,]+ more rows", fit_html(name="m", summary=frame))
+        return re.findall(r"… [\d,]+ more rows", fit_html(name="m", summary=Table.of(frame)))
 
     assert hidden(15) == hidden(18) == [] and hidden(19) == ["… 4 more rows"]
 
@@ -367,10 +372,10 @@ def test_quantities_too_heavy_for_a_mean_have_a_median(capsys):
     assert "median" not in summary(xr.Dataset({"x": (("chain", "draw"), draws["x"])}))
     console = Console(width=120)
     with console.capture() as printed:
-        print_summary(console, frame)
+        print_summary(console, Table.of(frame))
     first = next(line for line in printed.get().splitlines() if line.startswith("c")).split()
     assert first[:3] == ["c", "–", "–"] and first[3].startswith(("4.9", "5.0"))
-    assert "<td>–</td><td>–</td>" in fit_html(name="m", summary=frame)
+    assert "<td>–</td><td>–</td>" in fit_html(name="m", summary=Table.of(frame))
     print_json(frame.to_dict("index"))
     assert '"mean": null' in capsys.readouterr().out
 

@@ -114,7 +114,7 @@ def outcome(
     bound = {} if resample_from or not np.isfinite(ratios).all() else {"elbo": float(ratios.mean())}
     if log_evidence is not None and k < PARETO_FAIL:
         bound["log_evidence"] = log_evidence
-    groups["posterior"].attrs |= {"sampling": how, "pareto_k": k, **attrs, **bound}
+    groups["posterior"].attrs.update({"sampling": how, "pareto_k": k, **attrs, **bound})
     advice = remedies(job, target.density)("sample with method nuts")
     verdict = judge_approximation(
         ratios, resampled=bool(resample_from), log_evidence=log_evidence, notes=notes, advice=advice

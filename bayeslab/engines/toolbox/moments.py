@@ -20,17 +20,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
 
 from bayeslab.engines.toolbox.target import Array
+from bayeslab.labelled import Group
 from bayeslab.results.convergence import blocks
 from bayeslab.results.verdict import Finding
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 __all__ = ["Moments", "moments", "moments_finding"]
 
@@ -90,9 +87,7 @@ def moments(draws: Array, weights: Array, n_quantities: int | None = None) -> Mo
     return Moments(mean, sd, weighted_mean, weighted_sd, np.nan_to_num(excess, nan=0.0, posinf=0.0, neginf=0.0))
 
 
-def moments_finding(
-    posterior: xr.Dataset, weights: Array, otherwise: str = "compare with method nuts"
-) -> list[Finding]:
+def moments_finding(posterior: Group, weights: Array, otherwise: str = "compare with method nuts") -> list[Finding]:
     """The finding about the mean or sd that importance weights change most; none if all changes are tolerated.
 
     Parameters

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 
 from bayeslab.data.bound import Data
@@ -38,6 +37,7 @@ from bayeslab.posterior.contract import DataFinding, Draws, Posterior, Purpose
 from bayeslab.posterior.event_kinds import ATOM, DENSITY, PROBABILITY, UNREAD
 
 if TYPE_CHECKING:
+    import networkx as nx
     import pymc
 
     from bayeslab.families.graph.function_sums import FunctionSum
@@ -192,6 +192,8 @@ class GraphPosterior(Posterior):
 
     def network(self) -> nx.DiGraph:
         """The model's nodes and edges with attributes ``kind``, ``text`` and ``dims``."""
+        import networkx as nx
+
         nodes = nodes_of(self.spec.nodes)
         columns = self.data.names()
         out = nx.DiGraph(dims={dim: len(levels) for dim, levels in self.data.labels.items()})

@@ -15,13 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 
 from bayeslab.errors import EvidenceError, ModelError, hint
 from bayeslab.latents.networks.network import DiscreteNetwork
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 __all__ = ["Evidence", "FactorGraph", "impossible", "read_evidence", "variables_of"]
 
@@ -74,6 +76,8 @@ class FactorGraph:
     @property
     def graph(self) -> nx.Graph:
         """The Markov graph: variables that share a factor are neighbours. For a Bayes net it is the moral graph."""
+        import networkx as nx
+
         out = nx.Graph(name=self.name)
         out.add_nodes_from((v, {"states": s}) for v, s in self.states.items())
         out.add_edges_from(pair for scope in self.scopes for pair in combinations(scope, 2))

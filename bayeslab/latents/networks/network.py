@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 
 from bayeslab.errors import ModelError, hint
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 __all__ = ["DiscreteNetwork"]
 
@@ -77,15 +80,16 @@ class DiscreteNetwork:
         object.__setattr__(self, "states", states)
         object.__setattr__(self, "parents", parents)
         object.__setattr__(self, "tables", tables)
-        circle = (
-            next(iter(nx.simple_cycles(self.graph)), None) if not nx.is_directed_acyclic_graph(self.graph) else None
-        )
-        if circle:
-            raise ModelError(f"the network has a cycle: {' -> '.join([*circle, circle[0]])}", code="cycle")
+        try:
+            TopologicalSorter(parents).prepare()
+        except CycleError as error:
+            raise ModelError(f"the network has a cycle: {' -> '.join(error.args[1])}", code="cycle") from None
 
     @property
     def graph(self) -> nx.DiGraph:
         """The structure, with the attribute ``states`` of each node."""
+        import networkx as nx
+
         out = nx.DiGraph(name=self.name)
         out.add_nodes_from((v, {"states": s}) for v, s in self.states.items())
         out.add_edges_from((parent, v) for v, above in self.parents.items() for parent in above)
