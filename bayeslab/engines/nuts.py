@@ -429,9 +429,9 @@ def _chain_start(beginning: _Beginning) -> Callable[[int | None], np.ndarray]:
     return start
 
 
-def _as_drawn(target: LogDensity | Whitened) -> Callable[[np.ndarray], np.ndarray]:
-    """From a point of the sampler to the parameters on the unconstrained scale."""
-    return target.point if isinstance(target, Whitened) else np.asarray
+def _as_drawn(target: LogDensity | Whitened) -> Callable[[np.ndarray], np.ndarray] | None:
+    """From a point of the sampler to the parameters on the unconstrained scale; None if they are the same."""
+    return target.point if isinstance(target, Whitened) else None
 
 
 def chain_seed(seed: int, chain: int, time_: int = 0) -> int:
@@ -540,7 +540,7 @@ def _arrays(results: Any) -> dict[str, np.ndarray]:
     draws, stats = pa.record_batch(draw_batches[0]), pa.record_batch(stat_batches[0])
     after = ~values_of(stats.column("tuning"))
     n = len(draws)
-    points = values_of(draws.column(0).flatten()).reshape(n, -1) if n else np.empty((0, 0))
+    points = values_of(draws.column(0)).reshape(n, -1) if n else np.empty((0, 0))
     return {"draws": points[after[:n]]} | {ours: values_of(stats.column(name))[after] for name, ours in _STATS.items()}
 
 

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bayeslab.posterior.machine.linked import address
+
 __all__ = ["Chain", "CompiledDensity", "start_chain", "values_of"]
 
 
@@ -114,7 +116,7 @@ class Chain:
 def start_chain(
     density: CompiledDensity,
     start: Callable[[int | None], np.ndarray],
-    expand: Callable[[np.ndarray], np.ndarray],
+    expand: Callable[[np.ndarray], np.ndarray] | None,
     *,
     draws: int,
     tune: int,
@@ -130,7 +132,7 @@ def start_chain(
     start
         The starting point, from a seed.
     expand
-        What is kept of a draw of the point, of the same length.
+        What is kept of a draw of the point, of the same length; None: the point.
     update
         Called about ten times a second with the progress of the chain, in another thread.
     """
@@ -146,14 +148,9 @@ def start_chain(
         }
     )
 
-    def kept(_n: int, _m: int, point: int, out: int, _arguments: Any) -> int:
-        """Called once for each draw, so that Python is fast enough."""
-        values = np.ctypeslib.as_array(ctypes.cast(point, _REALS), (n,))
-        np.ctypeslib.as_array(ctypes.cast(out, _REALS), (n,))[:] = expand(values)
-        return 0
-
-    callback = _EXPAND(kept)
-    expansion = lib.ExpandFunc(n, n, ctypes.cast(callback, ctypes.c_void_p).value, density.arguments, density)
+    callback = None if expand is None else _callback(expand, n)
+    keeping = address("driver", "copy") if callback is None else ctypes.cast(callback, ctypes.c_void_p).value
+    expansion = lib.ExpandFunc(n, n, keeping, density.arguments, density)
     log_density = lib.LogpFunc(density.address, density.arguments, density)
     lengths: dict[str, int] = {}  # of the axes, which the next call adds
     variables = lib.PyVariable.new_variables(["point"], ["float64"], [(n,)], lengths, {})
@@ -163,13 +160,24 @@ def start_chain(
     return Chain(sampler, (density, model, start, update, store, callback))
 
 
+def _callback(expand: Callable[[np.ndarray], np.ndarray], n: int) -> Any:
+    """A function in C that calls Python once for each draw."""
+
+    def kept(_n: int, _m: int, point: int, out: int, _arguments: Any) -> int:
+        values = np.ctypeslib.as_array(ctypes.cast(point, _REALS), (n,))
+        np.ctypeslib.as_array(ctypes.cast(out, _REALS), (n,))[:] = expand(values)
+        return 0
+
+    return _EXPAND(kept)
+
+
 def _no_adapter(*args: Any, **kwargs: Any) -> Any:
     """Transformations of the density are not learned."""
     raise NotImplementedError
 
 
 def values_of(column: Any) -> np.ndarray:
-    """The values of an Arrow array of numbers or truth values, read from its memory.
+    """The values of an Arrow array of numbers, truth values or vectors, read from its memory, in one dimension.
 
     Arrow's own conversion imports pandas, which takes a quarter of a second.
 
@@ -180,6 +188,9 @@ def values_of(column: Any) -> np.ndarray:
     """
     if column.null_count:
         raise ValueError("a column of the sampler's results has missing values")
+    if "list" in str(column.type):
+        assert column.offset == 0
+        column = column.values
     data, first, end = column.buffers()[-1], column.offset, column.offset + len(column)
     if str(column.type) == "bool":
         return np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[first:end].astype(bool)
