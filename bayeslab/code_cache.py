@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import configparser
+import hashlib
 import os
 import shutil
 import stat
@@ -29,7 +30,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-__all__ = ["install", "private_folder", "refused"]
+__all__ = ["install", "kernel_folders", "private_folder", "refused"]
 
 # Seconds after which an incomplete file counts as abandoned.
 _SETTLING = 60.0
@@ -52,6 +53,9 @@ def install() -> None:
 
 def refused(folder: Path) -> str | None:
     """Why a folder cannot keep compiled code; None if it can. The folder is created and made private."""
+    if folder.parts[:1] and folder.parts[0].startswith("~"):
+        # It would be a folder called ~ in the working folder, and whoever laid that out could run code.
+        return "the home folder is not known"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         target, link = folder.stat(), folder.lstat()
@@ -84,21 +88,60 @@ def alone(group: int) -> bool:
     return group_entry.gr_name == name and set(group_entry.gr_mem) <= {name}
 
 
-def private_folder(folder: Path) -> Path:
-    """The folder if it can keep compiled code, else a temporary folder, with a warning."""
-    why = refused(folder)
-    return folder if why is None else temporary(folder, why)
+def private_folder(folder: Path, *others: Path) -> Path:
+    """The first of the folders that can keep compiled code; if there is none a temporary folder, with a warning."""
+    reasons = []
+    for candidate in (folder, *others):
+        why = refused(candidate)
+        if why is None:
+            return candidate
+        reasons.append(why)
+    # The last folder is the one that a user can put right: the others may belong to the installation.
+    return temporary((folder, *others)[-1], reasons[-1])
+
+
+def kernel_folders() -> list[Path]:
+    """Folders for the machine code of kernels, the preferred one first: as Numba, that of ``NUMBA_CACHE_DIR`` if it is
+    set, else one beside the sources, then one in the user's cache. A package that the administrator installed cannot be
+    written to.
+    """
+    package = Path(__file__).parent
+    # Each installation has a folder, since one would remove the files of another version.
+    name = f"bayeslab-{hashlib.sha256(str(package).encode()).hexdigest()[:16]}"
+    if named := os.environ.get("NUMBA_CACHE_DIR"):
+        return [Path(named) / name]
+    return [package / "posterior" / "machine" / "__pycache__", _user_cache() / name]
+
+
+def _user_cache() -> Path:
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - pathlib raises where the home folder is not known
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
 
 
 @cache
 def temporary(folder: Path, why: str) -> Path:
     user = os.getuid() if hasattr(os, "getuid") else "user"
     out = Path(tempfile.gettempdir()) / f"bayeslab-{user}"
-    if refused(out) is not None:
+    if _working_folder_for_want_of_another(out.parent) or refused(out) is not None:
         out = Path(tempfile.mkdtemp(prefix="bayeslab-"))
         atexit.register(shutil.rmtree, out, ignore_errors=True)
     warnings.warn(f"compiled code is not kept in {folder}: {why}; it is kept in {out}", stacklevel=2)
     return out
+
+
+def _working_folder_for_want_of_another(folder: Path) -> bool:
+    """Whether ``tempfile`` chose the working folder because no other can be written to. Its content may be a stranger's:
+    a folder of compiled code that lies there is not loaded.
+    """
+    if os.name != "posix":
+        return False
+    named = [os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")]
+    known = [os.path.abspath(name) for name in (*filter(None, named), "/tmp", "/var/tmp", "/usr/tmp")]  # noqa: PTH100, S108
+    return str(folder) not in known
 
 
 # --------------------------------------------------------------------------------------- imports
@@ -152,8 +195,11 @@ def _prepare_pytensor() -> None:
         # Worker processes inherit the setting and do not warn again.
         flags = os.environ.get("PYTENSOR_FLAGS", "")
         os.environ["PYTENSOR_FLAGS"] = ",".join([*filter(None, [flags]), f"base_compiledir={kept}"])
-        home = Path("~").expanduser()
-        if not (home.is_dir() and os.access(home, os.W_OK)):
+        home = Path(os.path.expanduser("~"))  # noqa: PTH111 - pathlib raises where the home folder is not known
+        if home == Path("~"):
+            # A user without a name and without HOME, as in a container: PyTensor is not imported without a home folder.
+            os.environ["HOME"] = str(kept)
+        elif not (home.is_dir() and os.access(home, os.W_OK)):
             # PyTensor imports Matplotlib, which would repeat that the home folder cannot be written to.
             os.environ.setdefault("MPLCONFIGDIR", str(kept / "matplotlib"))
 
@@ -193,10 +239,10 @@ def pytensor_folder() -> Path:
             parser.read([os.path.expanduser(file) for file in files])
         named = [parser.get("global", "base_compiledir", fallback="")]
     if named[-1]:
-        return Path(named[-1].strip()).expanduser()
+        return Path(os.path.expanduser(named[-1].strip()))  # noqa: PTH111 - as above
     if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
         return Path(os.environ["LOCALAPPDATA"]) / "PyTensor"
-    return Path(os.environ.get("HOME") or "~").expanduser() / ".pytensor"
+    return Path(os.environ.get("HOME") or os.path.expanduser("~")) / ".pytensor"  # noqa: PTH111 - as above
 
 
 def _settle_pytensor(module: Any) -> None:

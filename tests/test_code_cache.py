@@ -97,6 +97,64 @@ def test_a_temporary_folder_that_somebody_else_laid_out_is_not_used(tmp_path):
     assert used != trap and mode(used) == 0o700
 
 
+def test_a_temporary_folder_in_the_working_folder_is_not_used_again(tmp_path, monkeypatch):
+    """Python takes the working folder where no other can be written to, and that may be anybody's download."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    trap = tmp_path / f"bayeslab-{os.getuid()}"
+    trap.mkdir(mode=0o700)
+    (tmp_path / "file").touch()
+    with pytest.warns(UserWarning, match="cannot be created"):
+        used = code_cache.private_folder(tmp_path / "file" / "cache")
+    assert used != trap and used.parent == tmp_path and mode(used) == 0o700
+
+
+def test_a_folder_called_like_an_unknown_home_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "~" / ".cache" / "numba").mkdir(parents=True, mode=0o700)
+    assert code_cache.refused(Path("~/.cache/numba")) == "the home folder is not known"
+
+
+def test_kernels_are_kept_in_the_cache_of_the_user_where_the_package_belongs_to_another(tmp_path, monkeypatch):
+    package = tmp_path / "package" / "bayeslab"
+    package.mkdir(parents=True)
+    (package / "posterior").touch()  # no folder can be made there
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(code_cache, "__file__", str(package / "code_cache.py"))
+    used = code_cache.private_folder(*code_cache.kernel_folders())
+    assert used.parent == tmp_path / "cache" and mode(used) == 0o700
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "named"))
+    assert code_cache.private_folder(*code_cache.kernel_folders()).parent == tmp_path / "named"
+
+
+@pytest.mark.slow(why="processes")
+@pytest.mark.skipif(sys.platform == "win32", reason="only POSIX has users without a home")
+def test_a_user_without_a_home_needs_none(tmp_path):
+    """A container may run as a number that has no name: neither HOME nor the table of users gives a home then."""
+    code = """
+import os, pwd
+def unknown(_):
+    raise KeyError
+pwd.getpwuid = unknown
+import bayeslab, numba, pytensor
+assert pytensor.config.compiledir.is_dir()
+@numba.njit(cache=True)
+def twice(x):
+    return 2 * x
+assert twice(4) == 8
+print(os.path.isdir("~"))
+"""
+    (tmp_path / "script.py").write_text(code)
+    (tmp_path / "__pycache__").touch()
+    without = ("HOME", "PYTENSOR_FLAGS", "MPLCONFIGDIR", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
+    env = {k: v for k, v in os.environ.items() if k not in without} | {"PYTHONPATH": str(ROOT)}
+    run = [sys.executable, "script.py"]
+    done = subprocess.run(run, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr
+    assert done.stderr.count("the home folder is not known") == 1
+
+
 @pytest.mark.slow(why="processes")
 def test_a_home_that_cannot_be_written_to_costs_one_line(tmp_path):
     """PyTensor's import ends in an error there, and Numba's functions would not be kept."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 
 from bayeslab.cli.toolbox.shared import JsonOption, print_json
-from bayeslab.code_cache import pytensor_folder, refused
+from bayeslab.code_cache import kernel_folders, pytensor_folder, refused
 from bayeslab.machine import available_cores
 
 # Extras and the package that shows that one is installed.
@@ -31,12 +31,13 @@ def command(json: JsonOption = False) -> int:
     extras = {extra: _installed(package) for extra, package in _EXTRAS.items()}
     caches = {
         "pytensor": pytensor_folder(),
-        "numba": Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parents[1]),
+        "kernels": next((folder for folder in kernel_folders() if refused(folder) is None), kernel_folders()[-1]),
     }
     if (why := refused(caches["pytensor"])) is not None:
         problems.append(f"compiled code is not kept in {caches['pytensor']}: {why}")
-    if not os.access(caches["numba"], os.W_OK):
-        problems.append(f"compiled kernels are not kept in {caches['numba']}: set NUMBA_CACHE_DIR to a folder of yours")
+    if (why := refused(caches["kernels"])) is not None:
+        advice = "set NUMBA_CACHE_DIR to a folder of yours"
+        problems.append(f"compiled kernels are not kept in {caches['kernels']}: {why}; {advice}")
     runs = Path("runs") if Path("runs").is_dir() else Path()
     if not os.access(runs, os.W_OK):
         problems.append(f"runs cannot be written to {runs.resolve()}: go to another folder, or pass --runs")

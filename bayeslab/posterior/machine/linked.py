@@ -20,7 +20,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from bayeslab.code_cache import private_folder
+from bayeslab.code_cache import kernel_folders, private_folder
 from bayeslab.posterior.machine.catalogue import source_files
 
 __all__ = ["address", "load", "symbol"]
@@ -99,7 +99,7 @@ def _common() -> bytes:
 
 @cache
 def _folder() -> Path:
-    return private_folder(_HERE / "__pycache__")
+    return private_folder(*kernel_folders())
 
 
 def _file(group: str) -> Path:
