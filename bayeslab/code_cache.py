@@ -114,7 +114,7 @@ def kernel_folders() -> list[Path]:
 
 
 def _user_cache() -> Path:
-    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - pathlib raises where the home folder is not known
+    home = Path(os.path.expanduser("~"))
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
     if sys.platform == "darwin":
@@ -134,13 +134,13 @@ def temporary(folder: Path, why: str) -> Path:
 
 
 def _working_folder_for_want_of_another(folder: Path) -> bool:
-    """Whether ``tempfile`` chose the working folder because no other can be written to. Its content may be a stranger's:
+    """Whether ``tempfile`` chose the working folder because no other can be written to. A stranger may have filled it:
     a folder of compiled code that lies there is not loaded.
     """
     if os.name != "posix":
         return False
     named = [os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")]
-    known = [os.path.abspath(name) for name in (*filter(None, named), "/tmp", "/var/tmp", "/usr/tmp")]  # noqa: PTH100, S108
+    known = [os.path.abspath(name) for name in (*filter(None, named), "/tmp", "/var/tmp", "/usr/tmp")]
     return str(folder) not in known
 
 
@@ -195,7 +195,7 @@ def _prepare_pytensor() -> None:
         # Worker processes inherit the setting and do not warn again.
         flags = os.environ.get("PYTENSOR_FLAGS", "")
         os.environ["PYTENSOR_FLAGS"] = ",".join([*filter(None, [flags]), f"base_compiledir={kept}"])
-        home = Path(os.path.expanduser("~"))  # noqa: PTH111 - pathlib raises where the home folder is not known
+        home = Path(os.path.expanduser("~"))
         if home == Path("~"):
             # A user without a name and without HOME, as in a container: PyTensor is not imported without a home folder.
             os.environ["HOME"] = str(kept)
@@ -239,10 +239,10 @@ def pytensor_folder() -> Path:
             parser.read([os.path.expanduser(file) for file in files])
         named = [parser.get("global", "base_compiledir", fallback="")]
     if named[-1]:
-        return Path(os.path.expanduser(named[-1].strip()))  # noqa: PTH111 - as above
+        return Path(os.path.expanduser(named[-1].strip()))
     if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
         return Path(os.environ["LOCALAPPDATA"]) / "PyTensor"
-    return Path(os.environ.get("HOME") or os.path.expanduser("~")) / ".pytensor"  # noqa: PTH111 - as above
+    return Path(os.environ.get("HOME") or os.path.expanduser("~")) / ".pytensor"
 
 
 def _settle_pytensor(module: Any) -> None:
