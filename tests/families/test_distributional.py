@@ -11,9 +11,11 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 import bayeslab as bl
+from bayeslab.errors import BayeslabError
+from bayeslab.families.regression.likelihoods import LIKELIHOODS, likelihood
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.preparation import Source
 from bayeslab.results.predict import pointwise_graph
@@ -229,6 +231,36 @@ def test_the_density_is_that_of_scipy():
         expected += stats.expon(scale=s).logpdf(np.exp(point["log_sigma"])) + point["log_sigma"]
         expected += stats.norm(0, 1 / sd(x)).logpdf(point["bx"]) + stats.norm(0, 1 / sd(z)).logpdf(point["bz"])
         assert value == pytest.approx(expected, rel=1e-5)  # numbers of default priors have six digits
+
+
+@pytest.mark.parametrize("name", sorted(set(LIKELIHOODS) | {"Laplace", "AsymmetricLaplace", "LogNormal", "Weibull"}))
+def test_every_parameter_takes_a_formula(name):
+    """No name of a parameter is that of another part of the model, such as the scale of a prior."""
+    outcomes = ["y", "count", "share", "size", "p(hits, 9)"]
+    given = table().assign(hits=lambda t: np.minimum(t["count"], 9), count=lambda t: t["count"] + 1)
+    for parameter in likelihood(name).auxiliary:
+        refusals = []
+        for outcome in outcomes:
+            try:
+                bl.check(regression({"mu": f"{outcome} ~ x", parameter: "~ z + (1 | g)"}, name), given)
+            except BayeslabError as error:  # an outcome of another kind
+                refusals.append(str(error))
+        assert len(refusals) < len(outcomes), refusals
+
+
+def test_a_scale_that_is_called_scale_varies_by_row():
+    nodes = {"mu": "y ~ x", "scale": "~ z"}
+    model = regression(nodes, "Laplace", priors={"x": 0.5, "Intercept": 1, "scale": {"Intercept": "Normal(0, 1)"}})
+    fit = bl.fit(model, table(), method="map", runs=None, seed=1)
+    y, x, z = (table()[name].to_numpy() for name in ("y", "x", "z"))
+
+    def minus(at):
+        likely = stats.laplace.logpdf(y, 1 + 0.5 * x, np.exp(at[0] + at[1] * z)).sum()
+        return -likely - stats.norm.logpdf(at[0]) - stats.norm.logpdf(at[1], 0, 1 / z.std(ddof=1))
+
+    best = optimize.minimize(minus, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-9}).x
+    mode = [float(fit.posterior[name].to_numpy().ravel()[0]) for name in ("Intercept_scale", "b_scale")]
+    np.testing.assert_allclose(mode, best, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -443,7 +443,7 @@ def test_a_column_of_ones_called_intercept_is_one_without_that_of_the_model():
 
 
 @pytest.mark.parametrize(
-    "name", ["design", "design_mean", "predictor", "b", "b_scale", "pick_1", "sigma", "Intercept_centred", "u_z"]
+    "name", ["design", "design_mean", "predictor", "b", "prior_scale", "pick_1", "sigma", "Intercept_centred", "u_z"]
 )
 def test_a_grouping_factor_called_like_a_part_of_the_model_is_refused(name):
     data = small().rename(columns={"g": name}).assign(h=["u", "v"] * 20)
@@ -453,7 +453,7 @@ def test_a_grouping_factor_called_like_a_part_of_the_model_is_refused(name):
         check(formula_model(f"y ~ other + (1 | {name}) + (1 | {group})"), data)
 
 
-@pytest.mark.parametrize("name", ["u_g", "sd_g", "Intercept_centred", "design_mean", "b_scale"])
+@pytest.mark.parametrize("name", ["u_g", "sd_g", "Intercept_centred", "design_mean", "prior_scale"])
 def test_a_response_called_like_a_part_of_the_model_is_refused(name):
     with refused("model.name-clash", f"response.*'{name}'", where="model.formula"):
         check(formula_model(f"{name} ~ z + (1 | g)"), small().rename(columns={"y": name}))

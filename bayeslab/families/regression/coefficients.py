@@ -40,7 +40,7 @@ def rounded(value: float) -> str:
 def numbered(parameters: Sequence[str]) -> re.Pattern[str]:
     """Names of the vectors of slopes by kind of prior."""
     ends = "".join(f"|_{parameter}" for parameter in parameters)
-    return re.compile(rf"(b_location|b_scale|b_unit|predictor|pick)({ends[1:]})?_\d+")
+    return re.compile(rf"(prior_location|prior_scale|prior_unit|predictor|pick)({ends[1:]})?_\d+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +191,7 @@ class Coefficients:
             alone = len(kinds) == 1
             name, dim = (of("b"), of("predictor")) if alone else (f"_{of('b')}_{number}", f"{of('predictor')}_{number}")
             end = "" if alone else f"_{number}"
-            location, scale, unit = (f"{of(word)}{end}" for word in ("b_location", "b_scale", "b_unit"))
+            location, scale, unit = (f"{of(word)}{end}" for word in ("prior_location", "prior_scale", "prior_unit"))
             if kind == _NORMAL_OF_NUMBERS:
                 numbers = np.array([_plain_normal(self.texts[k]) for k in columns])
                 self._check_squares(columns, numbers[:, 1])

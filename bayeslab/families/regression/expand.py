@@ -191,7 +191,7 @@ class _Written:
             if column.startswith("pick_"):
                 text = self._picked(next(each for each in self.lowered.predictors if each.names.of("b") == name))
                 break
-            if column in ("b_location", "b_scale") or column.startswith(("b_location_", "b_scale_")):
+            if column in ("prior_location", "prior_scale") or column.startswith(("prior_location_", "prior_scale_")):
                 text = re.sub(rf"\b{re.escape(column)}\b", numbers(given.values), text)
                 continue
             axis = ", ".join(given.dims or ())

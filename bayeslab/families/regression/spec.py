@@ -17,7 +17,8 @@ __all__ = ["PARTS", "Regression"]
 # Names of nodes, columns and dimensions of regressions; a response of such a name is refused by those that have it.
 PARTS = frozenset(
     (
-        *("Intercept", "Intercept_centred", "alpha", "b", "b_location", "b_scale", "b_unit", "contrasts", "cutpoint"),
+        *("Intercept", "Intercept_centred", "alpha", "b", "contrasts", "cutpoint"),
+        *("prior_location", "prior_scale", "prior_unit"),
         *("cutpoints", "design", "design_mean", "lower", "offset", "predictor", "sigma", "tau", "trials", "unit"),
         *("response_contrast", "response_level", "upper"),
     )

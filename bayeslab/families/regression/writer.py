@@ -167,7 +167,7 @@ class Writer:
     def _parts(self) -> set[str]:
         """Names of the model's nodes, columns and dimensions."""
         out = {"Intercept", "Intercept_centred", "b", "predictor", "design", "design_mean"}
-        out |= {"b_location", "b_scale", "b_unit", *self.likelihood.auxiliary}
+        out |= {"prior_location", "prior_scale", "prior_unit", *self.likelihood.auxiliary}
         out |= {"sigma2", "precision"} & self.priors.keys()
         out |= {"trials"} if self.rows.trials is not None else set()
         out |= {"lower", "upper"} if self.rows.limits is not None else set()
@@ -179,18 +179,7 @@ class Writer:
         out |= {f"{name}_slopes" for name in self.spec.missing}
         out |= self._parts_of_groups("")
         for parameter in self.formulas.further:
-            words = (
-                "Intercept",
-                "b",
-                "predictor",
-                "design",
-                "design_mean",
-                "b_location",
-                "b_scale",
-                "b_unit",
-                "offset",
-            )
-            more = {parameter, f"{parameter}_centred", *(f"{word}_{parameter}" for word in words)}
+            more = {parameter, f"{parameter}_centred", *(f"{word}_{parameter}" for word in _OF_PREDICTOR)}
             more |= self._parts_of_groups(parameter)
             if clash := sorted((more - {parameter}) & out):
                 raise problem(
@@ -475,7 +464,8 @@ class Writer:
 
 
 # Names that end with the parameter's if it has a formula.
-_OF_PREDICTOR = ["Intercept", "b", "predictor", "design", "design_mean", "b_location", "b_scale", "b_unit", "offset"]
+_OF_PREDICTOR = ["Intercept", "b", "predictor", "design", "design_mean", "offset"]
+_OF_PREDICTOR += ["prior_location", "prior_scale", "prior_unit"]
 # The scale of default priors of slopes and of sds of groups, by the link of a parameter that has a formula: a factor e,
 # as in an sd; the log odds that the predicted quantity has under this link; one unit.
 _UNITS = {"log": 1.0, "logit": 2.5, "identity": 2.5}
