@@ -51,22 +51,29 @@ def unconstrained(model: pymc.Model, draws: Mapping[str, np.ndarray]) -> dict[st
     return dict(zip(names, evaluate(given, clone_replace(outputs, symbols)), strict=True))
 
 
-def tables_at(model: pymc.Model, sums: Any, values: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:
+def tables_at(model: pymc.Model, sums: Any, values: Mapping[str, np.ndarray], n_draws: int = 1) -> Iterator[np.ndarray]:
     """Yield the tables that are summed over, in blocks of draws of the parameters, shape (draws, length).
 
     Parameters
     ----------
     values
         Every free random node by name, shape (draws, ...).
+    n_draws
+        The number of draws where the model has no parameters: all their tables are equal.
     """
     from pytensor.graph.replace import clone_replace
 
     symbols = {rv: rv.type(name=rv.name) for rv in model.free_RVs}
     changes = symbols | {rv: model.rvs_to_values[rv].astype(rv.dtype) for rv in model.observed_RVs}
     given = {symbol: np.asarray(values[rv.name]).astype(symbol.dtype) for rv, symbol in symbols.items()}
-    n = len(next(iter(given.values())))
+    n = len(next(iter(given.values()))) if given else n_draws
     output = clone_replace([sums.tables], changes)
     length = max(int(sums.tables.type.shape[0] or 0), 1)
     step = max(1, min(n, 20_000_000 // length))
+    if not given:
+        (table,) = evaluate({}, output, simplify=False)
+        for i in range(0, n, step):
+            yield np.repeat(table, min(step, n - i), axis=0)
+        return
     for i in range(0, n, step):
         yield np.ascontiguousarray(evaluate({s: v[i : i + step] for s, v in given.items()}, output, simplify=False)[0])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Dataset
 from bayeslab.errors import DataError, ModelError, OptionError, listed
 from bayeslab.language.indexing import is_whole_number, labels_are_numbers
 from bayeslab.language.spec import Model
@@ -124,7 +125,12 @@ def _refuse_flat(graph: pymc.Model) -> None:
 
 
 def _held(fit: Fitted, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
-    """The posterior draws that a graph on other data can use: those of the same quantities."""
+    """The posterior draws that a graph on other data can use: those of the same quantities.
+
+    Rows that have names (a column with the name of their dimension) are the rows of the fit with these names, whatever
+    their order and however many of them there are.
+    """
+    paths = fit.bound_model.hidden_paths()
     group = fit.posterior.to_dataset()
     same_rows = data.dataset is fit.data.dataset or data.dataset.digests() == fit.data.dataset.digests()
     named_rows = data.dataset.rows in data.dataset.levels
@@ -134,19 +140,28 @@ def _held(fit: Fitted, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
             continue
         draws = group[rv.name]
         dims = graph.named_vars_to_dims.get(rv.name) or ()
-        rowwise = any(d == data.dataset.rows or str(d).endswith("_missing") for d in dims)
+        cells = any(str(d).endswith("_missing") for d in dims)
+        rowwise = cells or data.dataset.rows in dims
         labels_agree = all(
             d in draws.coords
             and np.array_equal(draws.coords[d].to_numpy().astype(str), np.asarray(graph.coords[d]).astype(str))
             for d in dims
         )
         if rowwise and not (labels_agree and (same_rows or named_rows)):
-            continue
+            if not named_rows or cells or str(rv.name).startswith("_"):
+                continue
+            if rv.name in paths and not _known(draws, data.dataset.rows, np.asarray(graph.coords[data.dataset.rows])):
+                continue
         if not labels_agree:
             draws = _of_levels(draws, {str(d): np.asarray(graph.coords[d]).astype(str) for d in dims})
         if draws is not None:
             out[rv.name] = draws.to_numpy().reshape(-1, *draws.shape[2:])
     return out
+
+
+def _known(draws: Any, dim: str, levels: np.ndarray) -> bool:
+    """Whether all levels of a dimension are levels of the fit."""
+    return dim in draws.coords and bool(np.isin(levels.astype(str), draws.coords[dim].to_numpy().astype(str)).all())
 
 
 def _of_levels(draws: Any, wanted: Mapping[str, np.ndarray]) -> Any:
@@ -204,7 +219,7 @@ def _unobserved(
     """The graph in which outcomes are random, and the posterior draws that it uses."""
     graph = posterior.graph(purpose="predict", targets=names)
     given = _repeated(_held(fit, graph, posterior.data), each)
-    given |= _paths_given(posterior, given, names, fit.seed)
+    given |= _paths_given(fit, posterior, given, each)
     given |= _states_given(fit, graph, given, each)
     needed = _unpredictable(graph, given, names)
     if needed:
@@ -217,20 +232,74 @@ def _unobserved(
 
 
 def _paths_given(
-    posterior: Posterior, given: Mapping[str, np.ndarray], names: list[str], seed: int
+    fit: Fitted, posterior: Posterior, given: Mapping[str, np.ndarray], each: int
 ) -> dict[str, np.ndarray]:
     """Draws of hidden paths that the fit lacks, at its parameters and given the observed outcomes of these data."""
     lacking = [name for name in posterior.hidden_paths() if name not in given]
-    if not lacking or not any(posterior.data.present(name) for name in names):
+    if not lacking:
+        return {}
+    data, names = posterior.data, fit.bound_model.outcomes()
+    _warn_of_restart(fit, data, lacking)
+    if not any(data.has(name) and data.present(name) for name in names):
         return {}
     eliminated = posterior.elimination()
     assert eliminated is not None
     model, sums = eliminated
     if any(rv.name not in given for rv in model.free_RVs):
         return {}
-    rng = stream(seed, "paths")
-    drawn = [sums.drawn(tables, rng) for tables in tables_at(model, sums, given)]
+    rng, n_draws = stream(fit.seed, "paths"), math.prod(len(axis) for axis in _coords(fit, each).values())
+    drawn = [sums.drawn(tables, rng) for tables in tables_at(model, sums, given, n_draws)]
     return {name: np.concatenate([each[name] for each in drawn]) for name in lacking}
+
+
+def _warn_of_restart(fit: Fitted, data: Data, paths: list[str]) -> None:
+    """Warn if new rows begin a path anew, so that they are no forecast of what follows the rows of the fit.
+
+    Tables that repeat the rows of the fit are, and sequences with new labels begin rightly. So does an unnamed table
+    whose first outcome is observed: it is another series.
+    """
+    old, new, rows = fit.data.dataset, data.dataset, fit.data.dataset.rows
+    outcomes = [name for name in fit.bound_model.outcomes() if name in old.columns]
+    blank = [new.columns[n].absent().reshape(-1) if n in new.columns else np.ones(1, bool) for n in outcomes]
+    named = rows in new.levels and rows in old.levels
+    if not any(mask.any() for mask in blank) or not (named or all(mask[:1].all() for mask in blank)):
+        return
+    eliminated = fit.bound_model.elimination()
+    assert eliminated is not None
+    for latent in getattr(eliminated[1], "latents", ()):
+        path = latent.path
+        if latent.name not in paths or path is None or path.dims[-1] != rows:
+            continue
+        if path.sequence in old.columns and path.sequence in new.columns:
+            known = np.isin(new.columns[path.sequence].values, old.columns[path.sequence].values)
+            if not known.any():
+                continue
+        if _repeats(old, new, outcomes):
+            continue
+        warnings.warn(
+            f"the path '{latent.name}' of the new rows begins anew: to forecast what follows the rows of the fit, give"
+            " those rows too, with their outcomes, and leave the outcome of the rows to be predicted empty",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _repeats(old: Dataset, new: Dataset, outcomes: list[str]) -> bool:
+    """Whether new rows have the rows of the fit among them: by name, else at their beginning, by their outcomes."""
+    rows = old.rows
+    if rows in old.levels and rows in new.levels:
+        return bool(np.isin(old.levels[rows].astype(str), new.levels[rows].astype(str)).all())
+    for name in outcomes:
+        before, after = old.columns[name], new.columns.get(name)
+        n = len(before.values)
+        if after is None or len(after.values) < n:
+            return False
+        absent = before.absent()
+        if not np.array_equal(absent, after.absent()[:n]) or not np.array_equal(
+            before.values[~absent].astype(str), after.values[:n][~absent].astype(str)
+        ):
+            return False
+    return True
 
 
 def _states_given(fit: Fitted, graph: pymc.Model, given: Mapping[str, np.ndarray], each: int) -> dict[str, np.ndarray]:
@@ -620,8 +689,8 @@ def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, su
     if lacking:
         raise DataError(f"the fit has no draws of '{lacking[0]}' for these data", code="not-kept")
     sums.check_terms()
-    made = [sums.terms(tables) for tables in tables_at(graph, sums, held)]
     chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
+    made = [sums.terms(tables) for tables in tables_at(graph, sums, held, chains * draws)]
     coords = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
     shaped = {}
     for name, dims in sums.observed.items():

@@ -123,7 +123,7 @@ def _averaged(
     model: pymc.Model, sums: Sums, values: Mapping[str, np.ndarray], kind: str, most: int
 ) -> list[np.ndarray]:
     """P(state) of each path's cells, (cells, states), averaged over draws."""
-    n = len(next(iter(values.values())))
+    n = len(next(iter(values.values()))) if values else 1
     some = evenly(n, most)
     total = [np.zeros((path.law.n_cells, path.law.n_states)) for path in sums.paths]
     for tables in tables_at(model, sums, {name: value[some] for name, value in values.items()}):
