@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayeslab.posterior.machine.arrays import NotLowered
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.preparation import Source
 from tests.conformance import test_brms as brms
@@ -19,11 +18,6 @@ from tests.conformance.generalisation import test_generalisation as generalisati
 from tests.conformance.references import POSTERIORDB, SHARED, require
 from tests.laws.test_machine_models import far_from_the_start, reference
 
-#: What PyTensor evaluates, and the words that say why.
-OTHERS = {
-    "garch-garch11": "another vector",
-    "seasonal_level": "different start values",
-}
 #: Far out: nearly singular matrices, differences of shares near one, exponentials and squares of residuals that overflow.
 NEAR_ONLY = {"jaw", "birats", "kidney", "bones", "ordered_logit", "stochastic_volatility", "mammals_lognormal"}
 #: Distances from the start; a product of scales near its end has fewer digits.
@@ -62,10 +56,6 @@ def test_a_lowered_model_is_its_graph(suite, name, tmp_path):
     path, data = model_and_data(suite, name, tmp_path)
     source = Source(path)
     model = source.posterior(source.bound(data).dataset)
-    if name in OTHERS:
-        with pytest.raises(NotLowered, match=OTHERS[name]):
-            model.machine_model()
-        return
     if model.model.model.family not in ("graph", "regression"):
         return
     machine, graph = model.machine_model(), model.graph()

@@ -248,6 +248,16 @@ RECURSIONS = {
         "w": "Exponential(1)", "a": "Beta(1, 2)", "b": "Beta(1, 2)",
         "v[t]": "w + a * lag(y, 1, start=0) ** 2 + b * previous(v, 1, start=1)", "y[t]": "Normal(0, sqrt(v))",
     },
+    "GARCH whose first row is the start": {
+        "mu": "Normal(0, 1)", "w": "HalfNormal(1)", "share[k]": "Dirichlet(1)",
+        "h[t]": "w + share[0] * (lag(y, 1) - mu) ** 2 + share[1] * previous(h, 1, start=1)", "y[t]": "Normal(mu, sqrt(h))",
+    },
+    "GARCH of second order with starts": {
+        "a": "Exponential(1)", "b": "Exponential(1)", "w": "HalfNormal(1)", "share[k]": "Dirichlet(1)",
+        "h[t]": "w + share[0] * lag(y, 2) ** 2 + share[1] * previous(h, 1, start=a)"
+        " + share[2] * where(index(t) == 1, a, previous(h, 2, start=b))",
+        "y[t]": "Normal(0, sqrt(h))",
+    },
     "moving average": {
         "m": "Normal(0, 1)", "theta": "Normal(0, 0.5)", "s": "HalfNormal(1)",
         "e[t]": "y - m - theta * previous(e, 1, start=0)", "terms": "Potential(-0.5 * sum((e / s) ** 2) - 40 * log(s))",
@@ -258,29 +268,93 @@ RECURSIONS = {
         "h[t]": "Normal(mu + phi * (previous(h, 1, start=mu) - mu), s)", "y[t]": "Normal(0, exp(h / 2))",
     },
     "positive rows": {"h[t]": "Gamma(2, 2 / previous(h, 1, start=1))", "y[t]": "Normal(0, h)"},
+    "sampled rows with starts": {
+        "s": "HalfNormal(1)", "first[k]": "Normal(0, 1)",
+        "season[t]": "Normal(-previous(season, 1, start=first[0]) - previous(season, 3, start=first[2]) / 2, s)",
+        "y[t]": "Normal(season, 1)",
+    },
+    "vectors, sampled": {
+        "F[k, l]": "Normal(0, 0.3)", "s": "HalfNormal(1)",
+        "x[k, t]": "Normal(F @ rename(previous(x, 1, start=0), k, l), s)",
+        "level[t]": "sum(x, k)", "error[t]": "y - level", "y[t]": "Normal(level + lag(error, 1, start=0) / 2, 1)",
+    },
+    "vectors, computed": {
+        "F[k, l]": "Normal(0, 0.3)", "a[k]": "Normal(0, 1)", "b[k]": "Normal(0, 1)",
+        "x[k, t]": "a * y + F @ rename(previous(x, 1, start=b), k, l) + previous(x, 2, start=a) / 10",
+        "z[t]": "Normal(sum(x, k), 1)",
+    },
+    "two that look back at each other": {
+        "a": "Normal(0, 1)", "b": "Normal(0, 1)", "u[t]": "0.3 * lag(v, 1, start=a) + y",
+        "v[t]": "u / 2 - 0.2 * lag(v, 2, start=b) + 0.1 * lag(y, 1)", "z[t]": "Normal(u + v, 1)",
+    },
+    "GARCH of two series": {
+        "w": "HalfNormal(1)", "a": "Beta(1, 2)", "b": "Beta(1, 2)",
+        "h[t]": "w + a * lag(y, 1) ** 2 + b * lag(h, 1, start=1) + 0.1 * lag(q, 1, start=w)",
+        "q[t]": "w + b * lag(z, 2) ** 2 + 0.1 * lag(q, 1, start=w) + 0.2 * lag(h, 2, start=2)",
+        "y[t]": "Normal(0, sqrt(h))", "z[t]": "Normal(0, sqrt(q))",
+    },
 }  # fmt: skip
+
+
+def of_rows(nodes, **columns):
+    spec = bl.Model(model={"family": "graph", "nodes": nodes}, data={"rows": "t"}, dims={"k": 3, "l": "k"})
+    source = Source(spec)
+    return source.posterior(source.bound(columns).dataset)
 
 
 @pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", RECURSIONS)
 def test_a_lowered_recursion_is_its_scan(name):
-    spec = bl.Model(model={"family": "graph", "nodes": RECURSIONS[name]}, data={"rows": "t"})
-    source = Source(spec)
-    y = np.random.default_rng(0).standard_normal(40)
-    model = source.posterior(source.bound({"y": y}).dataset)
+    y, z = np.random.default_rng(0).standard_normal((2, 40))
+    model = of_rows(RECURSIONS[name], y=y, **({"z": z} if "z[t]" in RECURSIONS[name] else {}))
     graph = model.graph()
     density, start = MachineDensity(model.machine_model(), lambda: graph), graph.initial_point()
     assert density.names == tuple(v.name for v in graph.value_vars)
-    at = density.flat(start)
+    program, at = density.machine.program, density.flat(start)
     np.testing.assert_allclose(density.centre(), at, atol=1e-12)
     rng, function = np.random.default_rng(1), reference(graph)
-    for spread in (0.0, 0.3, 1.0):
+    for spread in np.repeat([0.0, 0.3, 0.6, 1.0], 5):
         point = at + spread * rng.standard_normal(at.size)
         value, *slopes = function(*density.split(point).values())
         mine, gradient = density(point)
         assert mine == pytest.approx(float(value), rel=1e-9)
         slope = np.concatenate([np.ravel(s) for s in slopes])
         np.testing.assert_allclose(gradient, slope, rtol=1e-9, atol=1e-9 * np.abs(slope).max())
+    size = max(1.0, np.abs(gradient).max())
+    np.testing.assert_allclose(gradient / size, differences(program, point) / size, rtol=1e-5, atol=1e-6)
+    far_from_the_start(density, function, at, name)
+
+
+def test_the_first_rows_of_a_recursion_are_its_starts():
+    """By a loop over the rows: undefined rows are the start, each lag has its start, and nodes look back at each other."""
+    nodes = {
+        "a": "Normal(0, 1)", "b": "Normal(0, 1)",
+        "h[t]": "1 + lag(y, 2) + previous(h, 1, start=a) / 2 + previous(h, 3, start=b) / 4",
+        "u[t]": "lag(v, 1, start=a) / 2 + y", "v[t]": "u / 2 - lag(v, 2, start=b) + lag(y, 1)",
+        "known[t]": "previous(known, 2, start=3) / 2 + previous(known, 1, start=1) + lag(y, 1)",
+        "z[t]": "Normal(h + u + v + known, 1)",
+    }  # fmt: skip
+    y, z = np.random.default_rng(3).standard_normal((2, 9))
+    program = of_rows(nodes, y=y, z=z).machine_model().program
+    a, b = 0.7, -1.1
+    h, u, v, known = np.zeros((4, 9))
+    for t in range(9):
+        back = {
+            (name, k): rows[t - k]
+            for name, rows in (("h", h), ("v", v), ("known", known))
+            for k in range(1, min(t, 3) + 1)
+        }
+        h[t] = a if t < 2 else 1 + y[t - 2] + back["h", 1] / 2 + back.get(("h", 3), b) / 4
+        u[t] = back.get(("v", 1), a) / 2 + y[t]
+        v[t] = a if t < 1 else u[t] / 2 - back.get(("v", 2), b) + y[t - 1]
+        known[t] = 1 if t < 1 else back.get(("known", 2), 3) / 2 + back["known", 1] + y[t - 1]
+    out = program.outputs(np.array([[a, b]]))
+    for name, rows in (("h", h), ("u", u), ("v", v)):
+        np.testing.assert_allclose(out[name][0], rows, rtol=1e-14)
+    mean = h + u + v + known
+    expected = -0.5 * (a**2 + b**2 + ((z - mean) ** 2).sum()) - 11 * 0.5 * np.log(2 * np.pi)
+    assert program.value([a, b]) == pytest.approx(expected, rel=1e-13)
+    assert program.value_and_gradient([a, b])[0] == pytest.approx(expected, rel=1e-13)
 
 
 @pytest.mark.parametrize(("name", "why"), OTHERS.items())

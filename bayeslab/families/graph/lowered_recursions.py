@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -82,66 +82,219 @@ class _Rows(Law):
         return self.first
 
 
-def _history(reader: Reader, split: Split, node: Node) -> list[Any]:
-    """The values of the rows before the first, oldest first."""
-    if split.starts.keys() != split.backs.keys() or len({text for text, _ in split.starts.values()}) > 1:
-        raise NotLowered(node.name, "lags with different start values")
-    _, start = next(iter(split.starts.values()))
-    batch = node.dims[:-1]
-    (value,), _, _ = reader.evaluator.align([start], onto=batch)
-    return [value] * split.order(node.name)
+@dataclass(frozen=True, eq=False)
+class _Series:
+    """A node that is computed row by row.
+
+    Attributes
+    ----------
+    split : Split
+    order : int
+        The longest lag of the node in any node of its group, in rows, and at least 1.
+    start : array or Var
+        Its value before the first row.
+    late : int
+        Number of first rows that its definition leaves undefined; there it equals ``start``.
+    shape : tuple of int
+        Shape of a row.
+    """
+
+    split: Split
+    order: int
+    start: Any
+    late: int
+    shape: tuple[int, ...]
+
+    @property
+    def node(self) -> Node:
+        return self.split.node
+
+    @property
+    def batch(self) -> tuple[str, ...]:
+        """The dimensions of a row."""
+        return self.node.dims[:-1]
 
 
-def _check(split: Split, node: Node) -> None:
+def _start(reader: Reader, splits: Sequence[Split], node: Node) -> Any:
+    """The value of a node before its first row: the start of its shortest lag.
+
+    A lag with another start keeps this start as a separate part, which holds in the rows in which the lag reaches back
+    before the first row.
+    """
+    calls = [(k, split, back) for split in splits for back, (n, k) in split.backs.items() if n == node.name]
+    if any(back not in split.starts for _, split, back in calls):
+        raise NotLowered(node.name, "a lag without a start")
+    _, split, back = min(calls, key=lambda call: call[0])
+    source, start = split.starts[back]
+    for _, other, name in calls:
+        if other.starts[name][0] != source:
+            other.apart[name] = f"__part_{len(other.parts)}"
+            other.parts[other.apart[name]] = other.starts[name][1]
+    (value,), _, _ = reader.evaluator.align([start], onto=node.dims[:-1])
+    return value
+
+
+def _check(split: Split) -> None:
+    dim = split.node.dims[-1]
     for term in split.parts.values():
-        if term.factor is not None or term.value is None:
-            raise NotLowered(node.name, "a recursion with factors")
-    if split.undefined:
-        raise NotLowered(node.name, "a recursion with lag() of another vector")
+        if term.factor is not None and dim in term.dims:
+            raise NotLowered(split.node.name, "a recursion with factors that change from row to row")
 
 
-def computed_rows(reader: Reader, node: Node) -> Term:
-    """A deterministic node that depends on its past, computed row by row."""
-    split = Split(node, reader.evaluator, frozenset([node.name]))
-    _check(split, node)
-    dim, batch = node.dims[-1], node.dims[:-1]
-    length, shape, order = len(reader.labels[dim]), reader.lengths(batch), split.order(node.name)
-    history = _history(reader, split, node)
-    along = [name for name, term in split.parts.items() if dim in term.dims]
-
-    def row(past: Callable[[int], Any], now: Mapping[str, Any], random: bool) -> Any:
-        def lookup(name: str) -> Term:
-            if name in split.backs:
-                return Term(past(split.backs[name][1]), batch)
-            term = split.parts[name]
-            return Term(now.get(name, term.value), tuple(d for d in term.dims if d != dim))
-
-        inner = Evaluator(lookup, reader.labels, backend=reader.evaluator.backend)
-        (value,), _, _ = inner.align([inner.eval(split.tree)], onto=batch)
-        return reader.builder.as_var(value).broadcast_to(shape) if random else np.broadcast_to(value, shape)
-
-    terms = [*split.parts.values(), *(start for _, start in split.starts.values())]
-    if not any(term.random for term in terms):
-        out = [np.broadcast_to(np.asarray(value, float), shape) for value in history]
-        values = {name: np.moveaxis(np.asarray(split.parts[name].value), _axis(split, name, dim), 0) for name in along}
-        for i in range(length):
-            out.append(np.asarray(row(lambda k: out[-k], {n: v[i] for n, v in values.items()}, False), float))
-        return Term(np.moveaxis(np.stack(out[order:]), 0, -1), node.dims)
-    first = stack([reader.builder.as_var(value).broadcast_to(shape) for value in history], 0)
-    sequences = []
-    for name in along:
-        value = reader.builder.as_var(split.parts[name].value)
-        sequences.append(moveaxis(value, _axis(split, name, dim), 0))
-
-    def body(past: list[Var], rows: list[Var]) -> list[Any]:
-        return [row(lambda k: past[0][order - k], dict(zip(along, rows, strict=True)), True)]
-
-    (series,) = reader.builder.loop(length, body, [first], sequences)
-    return Term(moveaxis(series, 0, -1), node.dims)
+def _group(reader: Reader, nodes: Sequence[Node]) -> list[_Series]:
+    """Nodes that depend on each other's past, in the order in which the values of a row are computed."""
+    names = frozenset(node.name for node in nodes)
+    if len({node.dims[-1:] for node in nodes}) != 1:
+        raise NotLowered(nodes[0].name, "nodes that depend on each other's past along several dimensions")
+    splits = [Split(node, reader.evaluator, names) for node in nodes]
+    late: dict[str, int] = {}
+    for split in splits:
+        late[split.node.name] = max([split.undefined, *(late[n] for n in split.nows)])
+    orders = {node.name: max(split.order(node.name) for split in splits) for node in nodes}
+    starts = {node.name: _start(reader, splits, node) if orders[node.name] else 0.0 for node in nodes}
+    for split in splits:
+        _check(split)
+        if late[split.node.name] and not orders[split.node.name]:
+            raise NotLowered(split.node.name, "rows before the first without a start")
+    return [
+        _Series(split, max(1, orders[name]), starts[name], late[name], reader.lengths(split.node.dims[:-1]))
+        for name, split in zip(orders, splits, strict=True)
+    ]
 
 
-def _axis(split: Split, name: str, dim: str) -> int:
-    return split.parts[name].dims.index(dim)
+def computed_rows(reader: Reader, nodes: Sequence[Node]) -> dict[str, Term]:
+    """Deterministic nodes that depend on their past, or on each other's, computed row by row.
+
+    Parameters
+    ----------
+    nodes
+        In an order in which each comes after those whose value in the same row it needs.
+
+    Raises
+    ------
+    NotLowered
+        A part of the recursion is not known.
+    """
+    group, dim = _group(reader, nodes), nodes[0].dims[-1]
+    length, first = len(reader.labels[dim]), min(series.late for series in group)
+    splits = {series.node.name: series.split for series in group}
+    along = [(name, part) for name, split in splits.items() for part, term in split.parts.items() if dim in term.dims]
+    later = {series.node.name: np.arange(first, length) < series.late for series in group if series.late > first}
+    backs = sorted({split.backs[back][1] for split in splits.values() for back in split.apart})
+    # Rows in which a lag reaches back before the first row.
+    before = {f"{k} back": np.arange(first, length) < k for k in backs}
+
+    def row(
+        past: Callable[[str, int], Any], parts: Mapping[tuple[str, str], Any], flags: Callable[[str], Any]
+    ) -> dict[str, Any]:
+        """The values of one row, given those of the rows before and parts that change from row to row."""
+        now: dict[str, Any] = {}
+        for series in group:
+            split, batch = series.split, series.batch
+
+            def part(name: str, split: Split = split) -> Term:
+                term, value = split.parts[name], parts.get((split.node.name, name))
+                if value is None:
+                    return replace(term, column=None)
+                return Term(value, tuple(d for d in term.dims if d != dim))
+
+            def lookup(name: str, split: Split = split, part: Callable[[str], Term] = part) -> Term:
+                if name in split.backs:
+                    other, back = split.backs[name]
+                    dims, value = splits[other].node.dims[:-1], past(other, back)
+                    if name in split.apart:
+                        (start,), _, _ = reader.evaluator.align([part(split.apart[name])], onto=dims)
+                        value = _chosen(reader, flags(f"{back} back"), start, value, reader.lengths(dims))
+                    return Term(value, dims)
+                if name.startswith("__now_"):
+                    other = name.removeprefix("__now_")
+                    return Term(now[other], splits[other].node.dims[:-1])
+                return part(name)
+
+            inner = Evaluator(lookup, reader.labels, backend=reader.evaluator.backend)
+            (value,), _, _ = inner.align([inner.eval(split.tree)], onto=batch)
+            if series.node.name in later:
+                value = _chosen(reader, flags(series.node.name), series.start, value, series.shape)
+            now[series.node.name] = value
+        return now
+
+    flags = {**later, **before}
+    if not _random(group):
+        return _known_rows(group, along, first, length, row, flags)
+    initial = []
+    for series in group:
+        start = reader.builder.as_var(series.start).broadcast_to(series.shape)
+        initial.append(stack([start] * series.order, 0))
+    sequences = [reader.builder.constant(values) for values in flags.values()]
+    for name, part in along:
+        value = reader.builder.as_var(splits[name].parts[part].value)
+        sequences.append(moveaxis(value, splits[name].parts[part].dims.index(dim), 0)[first:])
+
+    def body(windows: list[Var], rows: list[Var]) -> list[Any]:
+        places = {series.node.name: (window, series.order) for series, window in zip(group, windows, strict=True)}
+
+        def past(name: str, back: int) -> Var:
+            window, order = places[name]
+            return window[order - back]
+
+        marks = dict(zip(flags, rows, strict=False))
+        parts = dict(zip(along, rows[len(flags) :], strict=True))
+        now = row(past, parts, marks.__getitem__)
+        return [reader.builder.as_var(now[series.node.name]).broadcast_to(series.shape) for series in group]
+
+    out = {}
+    for series, rows in zip(group, reader.builder.loop(length - first, body, initial, sequences), strict=True):
+        if first:
+            start = reader.builder.as_var(series.start).broadcast_to((first, *series.shape))
+            rows = reader.builder.concatenate([start, rows], 0)
+        out[series.node.name] = Term(moveaxis(rows, 0, -1), series.node.dims)
+    return out
+
+
+def _random(group: Sequence[_Series]) -> bool:
+    """Whether a series depends on parameters."""
+    splits = [series.split for series in group]
+    terms = [term for s in splits for term in (*s.parts.values(), *(start for _, start in s.starts.values()))]
+    return any(term.random for term in terms)
+
+
+def _known_rows(
+    group: Sequence[_Series],
+    along: Sequence[tuple[str, str]],
+    first: int,
+    length: int,
+    row: Callable[..., dict[str, Any]],
+    flags: Mapping[str, np.ndarray],
+) -> dict[str, Term]:
+    """Series that depend on data only."""
+    splits = {series.node.name: series.split for series in group}
+    values = {}
+    for name, part in along:
+        term = splits[name].parts[part]
+        values[name, part] = np.moveaxis(np.asarray(term.value), term.dims.index(splits[name].node.dims[-1]), 0)
+    out: dict[str, list[np.ndarray]] = {}
+    for series in group:
+        start = np.broadcast_to(np.asarray(series.start, float), series.shape)
+        out[series.node.name] = [start] * (series.order + first)
+    for i in range(first, length):
+        now = row(
+            lambda name, back: out[name][-back],
+            {key: value[i] for key, value in values.items()},
+            lambda flag, i=i: flags[flag][i - first],
+        )
+        for series in group:
+            value = np.asarray(now[series.node.name], float)
+            out[series.node.name].append(np.broadcast_to(value, series.shape))
+    return {s.node.name: Term(np.moveaxis(np.stack(out[s.node.name][s.order :]), 0, -1), s.node.dims) for s in group}
+
+
+def _chosen(reader: Reader, flag: Any, start: Any, value: Any, shape: tuple[int, ...]) -> Any:
+    """The start where a flag is true, and the value elsewhere."""
+    if not any(isinstance(each, Var) for each in (flag, start, value)):
+        return np.broadcast_to(start if flag else value, shape)
+    builder = reader.builder
+    start, value = (builder.as_var(each).broadcast_to(shape) for each in (start, value))
+    return builder.elementwise("where", flag, start, value)
 
 
 def sampled_rows(reader: Reader, node: Node) -> Term:
@@ -149,11 +302,13 @@ def sampled_rows(reader: Reader, node: Node) -> Term:
     word = scalar_distribution(node)
     if node.discrete:
         raise NotLowered(node.name, "a discrete node that depends on its past")
-    split = Split(node, reader.evaluator, frozenset([node.name]))
-    _check(split, node)
+    (series,) = _group(reader, [node])
+    split, shape, order = series.split, series.shape, series.order
+    if series.late:
+        raise NotLowered(node.name, "first rows without a distribution")
     dim, batch = node.dims[-1], node.dims[:-1]
-    length, shape, order = len(reader.labels[dim]), reader.lengths(batch), split.order(node.name)
-    history = [reader.builder.as_var(value).broadcast_to(shape) for value in _history(reader, split, node)]
+    length = len(reader.labels[dim])
+    before = reader.builder.as_var(series.start).broadcast_to(shape)
 
     def law(lookup: Callable[[str], Term], dims: tuple[str, ...]) -> Law:
         inner, entry = Evaluator(lookup, reader.labels, backend=reader.evaluator.backend), DISTRIBUTIONS[word]
@@ -166,7 +321,7 @@ def sampled_rows(reader: Reader, node: Node) -> Term:
 
     def in_first(name: str) -> Term:
         if name in split.backs:
-            return Term(history[order - split.backs[name][1]], batch)
+            return Term(before, batch)
         term = split.parts[name]
         if dim not in term.dims:
             return term
@@ -179,15 +334,21 @@ def sampled_rows(reader: Reader, node: Node) -> Term:
     whole_shape = (*shape, length)
     coordinates = reader.builder.parameter(int(np.prod(whole_shape))).reshape(whole_shape)
     value = coordinates if mapped is None else mapped.backward(coordinates)
-    whole = reader.builder.concatenate([moveaxis(stack(history, 0), 0, -1), value], -1)
+    whole = reader.builder.concatenate([before[..., None].broadcast_to((*shape, order)), value], -1)
 
     def in_all(name: str) -> Term:
         if name in split.backs:
             back = split.backs[name][1]
-            return Term(whole[..., order - back : order - back + length], node.dims)
+            past = whole[..., order - back : order - back + length]
+            if name in split.apart:
+                (start,), _, _ = reader.evaluator.align([split.parts[split.apart[name]]], onto=batch)
+                start = reader.builder.as_var(start)
+                start = start[..., None] if start.ndim else start
+                past = _chosen(reader, np.arange(length) < back, start, past, whole_shape)
+            return Term(past, node.dims)
         return split.parts[name]
 
-    first = history[-1][..., None].broadcast_to(whole_shape)
+    first = before[..., None].broadcast_to(whole_shape)
     rows = _Rows(reader.builder, whole_shape, law(in_all, node.dims), mapped, first)
     reader.sampled(node.name, rows, node.dims, mapped, coordinates, value, first)
     return Term(value, node.dims)

@@ -423,13 +423,19 @@ class Lowering(Walk):
         raise NotLowered(node.name, f"{node.distribution}: hidden states or functions")
 
     def recursion(self, node: Node) -> Term:
-        return computed_rows(self, node)
+        return computed_rows(self, [node])[node.name]
 
     def random_recursion(self, node: Node) -> Term:
         return sampled_rows(self, node)
 
     def row_by_row(self, group: list[Node]) -> None:
-        raise NotLowered(group[0].name, "nodes that look back at each other")
+        if any(node.parents & self.summed for node in group):
+            raise NotLowered(group[0].name, "rows that depend on discrete nodes that are summed out")
+        for node in group:
+            self.lengths(node.dims)
+        for name, term in computed_rows(self, group).items():
+            self.computed(self.nodes[name], term.value, self.nodes[name].dims)
+            self.terms[name] = term
 
     # ---------------------------------------------------------------------------- distributions
 
