@@ -20,6 +20,7 @@ from bayeslab.families.graph.discrete_layout import Latent
 from bayeslab.families.graph.gaps import below
 from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.integrals import integrals_of
+from bayeslab.families.graph.lowered_functions import sampled_function
 from bayeslab.families.graph.lowered_recursions import computed_rows, sampled_rows
 from bayeslab.families.graph.lowered_sums import states_of, sum_out
 from bayeslab.families.graph.markov_law import MarkovLaw
@@ -85,6 +86,8 @@ class Lowering(Walk):
         self.observed_cells: dict[str, np.ndarray] = {}
         self.constants: dict[str, np.ndarray] = {}
         self.densities: list[tuple[str, Var]] = []
+        # Standard normals that functions are made of, by node.
+        self.behind: dict[str, str] = {}
         if self.summed and not self.own_sums:
             raise NotLowered(min(self.summed), "a discrete node that is summed out, on which sampled nodes depend")
         if integrals := integrals_of(self.nodes, data, "fit"):
@@ -131,9 +134,10 @@ class Lowering(Walk):
         used, shows, shown = set(self.used), set[str](), set[str]()
         for node in self.nodes.values():
             used |= node.parents & computed
-            if node.name in computed and not node.name.startswith("_") and node.parents & hidden:
+            parents = node.parents | {self.behind.get(node.name, "")}
+            if node.name in computed and not node.name.startswith("_") and parents & hidden:
                 shows.add(node.name)
-                shown |= node.parents & hidden
+                shown |= parents & hidden
         return frozenset((used & computed) - shows) | shown
 
     @contextmanager
@@ -420,7 +424,18 @@ class Lowering(Walk):
         if node.hidden_path and node.name in self.summed and observed is None:
             self._path(node)
             return
-        raise NotLowered(node.name, f"{node.distribution}: hidden states or functions")
+        if node.process and observed is None:
+            self._named(node.name, sampled_function(self, node), node.dims)
+            return
+        raise NotLowered(node.name, f"{node.distribution}: hidden states")
+
+    def normals(self, node: Node, suffix: str, along: str, count: int) -> Var:
+        name, dim = f"_{node.name}_{suffix}", f"{node.name}_{along}"
+        self.coordinate(dim, list(range(count)))
+        shape = (*self.lengths(node.dims[:-1]), count)
+        law = Scalar(self.builder, shape, "Normal", (self.builder.constant(0.0), self.builder.constant(1.0)))
+        self.behind[node.name] = name
+        return self.free(name, law, (*node.dims[:-1], dim), None)
 
     def recursion(self, node: Node) -> Term:
         return computed_rows(self, [node])[node.name]

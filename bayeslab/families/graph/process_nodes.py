@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from inspect import getsource
 from typing import Any
 
@@ -17,11 +16,10 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_
 from scipy.linalg import solve_triangular
 
 from bayeslab.latents.gaussian_process import covariance_kernels as kernels
-from bayeslab.latents.gaussian_process.covariance import Argument, Kernel
+from bayeslab.latents.gaussian_process.covariance import Kernel
 from bayeslab.latents.gaussian_process.gaussian_process import factor
-from bayeslab.latents.gaussian_process.hilbert_gp import HilbertBasis
 
-__all__ = ["JITTER", "AtNewInputs", "Coloured", "at_inputs", "roots_of_spectrum"]
+__all__ = ["JITTER", "AtNewInputs", "Coloured", "at_inputs"]
 
 # Jitter on the diagonal of a covariance, as a share of the mean variance.
 JITTER = 1e-8
@@ -128,68 +126,3 @@ class AtNewInputs(Op):
         rest = self.kernel.matrix(theta, self.new) - weights @ weights.T
         values, vectors = np.linalg.eigh(0.5 * (rest + rest.T))
         outputs[0][0], outputs[1][0] = weights, vectors * np.sqrt(np.maximum(values, 0.0))
-
-
-# ------------------------------------------------------------------------------------------- sines
-
-
-def roots_of_spectrum(basis: HilbertBasis, values: Mapping[str, Any]) -> Any:
-    """√S of each function of a basis, from hyperparameters by name: see :meth:`HilbertBasis.variances`."""
-
-    def of(argument: Argument) -> Any:
-        return values[argument.name] if argument.name else float(argument.value or 0.0)
-
-    parts = []
-    for term, size in zip(basis.terms, basis.sizes, strict=True):
-        variance: Any = 1.0
-        for argument, power in term.scales:
-            variance = variance * of(argument) ** power
-        if term.spectral:
-            shape = _density(basis, term, of)
-        elif term.other is not None and term.other.word == "Periodic":
-            shape = _series(of(term.other.arguments["lengthscale"][0]), basis.harmonics)
-        else:
-            shape = np.ones(size)
-        parts.append(pt.sqrt(variance * shape) * np.ones(size))
-    return pt.concatenate(parts)
-
-
-def _density(basis: HilbertBasis, term: Any, of: Any) -> Any:
-    """Spectral density at the frequencies of the sines, of the product of the term's functions."""
-    frequency, shape = basis.frequencies(term), 1.0
-    for part in term.spectral:
-        lengths = [of(argument) for argument in part.arguments["lengthscale"]]
-        total: Any = 0.0
-        volume: Any = 1.0
-        for column, length in zip(part.columns, lengths, strict=True):
-            total = total + length**2 * frequency[column] ** 2
-            volume = volume * length
-        d, nu = len(part.columns), basis.order(part)
-        if math.isinf(nu):
-            shape = shape * (2.0 * np.pi) ** (d / 2) * volume * pt.exp(-0.5 * total)
-        else:
-            constant = 2.0**d * np.pi ** (d / 2) * math.gamma(nu + d / 2) * (2 * nu) ** nu / math.gamma(nu)
-            shape = shape * constant * volume * (2 * nu + total) ** -(nu + d / 2)
-    return shape
-
-
-# Terms of the recurrence beyond the harmonics.
-_BEYOND = 60
-
-
-def _series(length: Any, harmonics: int) -> Any:
-    """Variances of a constant, cosines and sines: 2 I_j(ℓ⁻²) exp(-ℓ⁻²), of the constant half of that.
-
-    Ratios I_j / I_(j-1) = 1 / (2 j / x + I_(j+1) / I_j) are a continued fraction, and the variances add up to 1
-    (Abramowitz and Stegun 1964, 9.6.26 and 9.6.37).
-    """
-    x = pt.as_tensor_variable(length) ** -2.0
-    ratio: Any = pt.zeros_like(x)
-    ratios = []
-    for j in range(harmonics + _BEYOND, 0, -1):
-        ratio = 1.0 / (2.0 * j / x + ratio)
-        ratios.append(ratio)
-    relative = pt.cumprod(pt.stack(ratios[::-1]))
-    whole = 1.0 + 2.0 * pt.sum(relative)
-    waves = 2.0 * relative[:harmonics] / whole
-    return pt.concatenate([pt.stack([1.0 / whole]), waves, waves])

@@ -10,9 +10,11 @@ import pytensor.tensor as pt
 
 from bayeslab.errors import DataError
 from bayeslab.families.graph.function_sums import FunctionNode
-from bayeslab.families.graph.process_nodes import AtNewInputs, at_inputs, roots_of_spectrum
+from bayeslab.families.graph.process_nodes import AtNewInputs, at_inputs
 from bayeslab.families.graph.processes import Inputs, Process, basis_of, functions_refused, inputs_of, process_of
 from bayeslab.families.graph.scope import Scope
+from bayeslab.families.graph.spectra import roots_of_spectrum
+from bayeslab.language.backends import PYTENSOR
 from bayeslab.language.nodes import Node
 
 __all__ = ["function_node", "process_values"]
@@ -42,7 +44,7 @@ def function_node(scope: Scope, node: Node) -> tuple[FunctionNode, tuple[str, ..
     values = {name: scope.evaluator.symbolic(scope.lookup(name)) for name in process.kernel.names}
     theta = _vector([values[name] for name in process.kernel.names])
     basis = basis_of(process, inputs, node, scope.nodes) if process.approximate else None
-    roots = None if basis is None else roots_of_spectrum(basis, values)
+    roots = None if basis is None else roots_of_spectrum(PYTENSOR, basis, values)
     symbol = pt.tensor(node.name, dtype="float64", shape=scope.lengths(node.dims))
     along, count = ("inputs", len(inputs.distinct[0])) if basis is None else ("functions", basis.n_functions)
     name, dims = _names(scope, node, "z", along, count)
@@ -78,7 +80,7 @@ def _from_basis_functions(
     except DataError as error:
         raise functions_refused(error, node) from None
     z = _normals(scope, node, "z", "functions", basis.n_functions).reshape((-1, basis.n_functions))
-    return _shaped(scope, node, pt.dot(z * roots_of_spectrum(basis, values), features.T))
+    return _shaped(scope, node, pt.dot(z * roots_of_spectrum(PYTENSOR, basis, values), features.T))
 
 
 def _from_covariance(
