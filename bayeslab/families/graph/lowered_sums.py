@@ -12,7 +12,9 @@ from bayeslab.families.graph.discrete_layout import Latent, tables_of
 from bayeslab.families.graph.markov_law import MarkovLaw
 from bayeslab.latents.networks.elimination import Factor, planned
 from bayeslab.posterior.machine.arrays import NotLowered, Var
+from bayeslab.posterior.machine.backend import Machine
 from bayeslab.posterior.machine.discrete import States, scopes_of
+from bayeslab.posterior.machine.evidence import log_evidence
 from bayeslab.posterior.machine.functions import logsumexp
 from bayeslab.posterior.machine.laws import Categories, Law, Scalar
 from bayeslab.posterior.machine.program import Builder
@@ -111,37 +113,33 @@ def sum_out(builder: Builder, latents: Sequence[Latent], densities: Sequence[tup
         if k in tied:
             continue
         if latent.path is not None:
-            builder.add(_along_path(latent, sums.get(k)))
+            builder.add(_along_path(builder, latent, sums.get(k)))
         elif k in sums:
             builder.add(logsumexp(sums[k], 0))
     if rest:
         _eliminate(builder, latents, cells, sorted(tied), rest)
 
 
-def _along_path(latent: Latent, log_emission: Var | None) -> Var:
+def _along_path(builder: Builder, latent: Latent, log_emission: Var | None) -> Var:
     """Log evidence of a path of hidden states, given the log densities (states, cells) of what depends on each cell."""
     assert latent.path is not None
     law, logs = latent.path.law, latent.path.logs
-    if log_emission is None or not isinstance(law, MarkovLaw):
-        raise NotLowered(latent.name, "a path on which no data depend, or of another law")
+    if log_emission is None:
+        raise NotLowered(latent.name, "a path on which no data depend")
     emission = log_emission.broadcast_to((latent.states, latent.size)).T
-    return markov_evidence(logs, emission, law.offsets, law.n_starts, law.n_steps)
+    if isinstance(law, MarkovLaw) and law.order == 1:
+        return markov_evidence(logs, emission, law.offsets, law.n_starts, law.n_steps)
+    kernel, flat, arrays = law.recursion(Machine(builder), logs, emission)
+    return log_evidence(kernel, flat, *arrays)
 
 
 def _path_density(builder: Builder, latent: Latent) -> Var:
-    """Log probability of each cell's state of a Markov chain, given the state before it."""
+    """Log probability of each cell's state, given those before it."""
     assert latent.path is not None
-    law, logs, states = latent.path.law, latent.path.logs, latent.symbol.reshape(-1)
-    assert isinstance(law, MarkovLaw)
-    k, first = law.n_states, law.n_starts * law.n_states
-    cells = np.arange(law.n_cells)
-    begins = np.isin(cells, law.offsets)
-    sequence = law.sequence if law.n_starts > 1 else np.zeros_like(cells)
-    step = cells if law.n_steps > 1 else np.zeros_like(cells)
-    start = logs[:first].reshape(law.n_starts, k)[sequence, states]
-    before = states[np.where(begins, cells, cells - 1)]
-    moved = logs[first:].reshape(law.n_steps, k, k)[step, before, states]
-    return builder.elementwise("where", begins, start, moved)
+    if not latent.path.law.eliminable:
+        raise NotLowered(latent.name, "segments that are linked to other discrete nodes")
+    density: Var = latent.path.law.density(Machine(builder), latent.path.logs, latent.symbol.reshape(-1))
+    return density
 
 
 def _in_states(builder: Builder, latents: Sequence[Latent], value: Var, k: int) -> Var:

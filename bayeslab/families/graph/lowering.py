@@ -23,7 +23,6 @@ from bayeslab.families.graph.integrals import integrals_of
 from bayeslab.families.graph.lowered_functions import sampled_function
 from bayeslab.families.graph.lowered_recursions import computed_rows, sampled_rows
 from bayeslab.families.graph.lowered_sums import states_of, sum_out
-from bayeslab.families.graph.markov_law import MarkovLaw
 from bayeslab.families.graph.walk import Walk
 from bayeslab.language.algebra import Term
 from bayeslab.language.backends import Backend
@@ -233,8 +232,6 @@ class Lowering(Walk):
     def _path(self, node: Node) -> None:
         """A path of hidden states: unknown numbers, and their law."""
         path, shape = hidden_path(self, node), self.lengths(node.dims)
-        if not isinstance(path.law, MarkovLaw) or path.law.order > 1:
-            raise NotLowered(node.name, f"{node.distribution}: hidden states that are no chain of first order")
         symbol = self.builder.unknown(shape)
         self.latents[node.name] = Latent(node.name, symbol, shape, 0, path.law.n_states, path)
         named = path.state is not None

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.families.graph.path_laws import PathLaw
+from bayeslab.language.backends import Backend
 from bayeslab.latents.chains import state_chain
 from bayeslab.latents.chains.forward_backward import (
     GAUSSIAN_KERNEL,
@@ -73,22 +74,18 @@ class MarkovLaw(PathLaw, ChainStates):
         pairs = k + np.arange(k * k)
         return Edges(np.arange(k + k * k + 1) * k, np.append(pairs, np.tile(pairs, k)))
 
-    # -- as PyTensor expressions
+    # -- as expressions
 
-    def evidence(self, logs: Any, log_emission: Any) -> Any:
-        import pytensor.tensor as pt
-
-        from bayeslab.evidence import log_evidence
-
+    def recursion(self, backend: Backend, logs: Any, log_emission: Any) -> tuple[str, Any, tuple[np.ndarray, ...]]:
         sizes = np.array([len(self.last), self.n_starts, self.n_steps])
         if self.edges is None:
-            flat = pt.concatenate([logs, log_emission.ravel()])
-            return log_evidence(KERNEL, flat, self.offsets, sizes)
+            flat = backend.concatenate([logs, log_emission.reshape((-1,))])
+            return KERNEL, flat, (self.offsets, sizes)
         k, first = self.n_states, self.n_starts * self.n_states
-        nowhere = pt.as_tensor_variable(np.full((self.n_starts, k * k), -np.inf))
-        start = pt.concatenate([logs[:first].reshape((self.n_starts, k)), nowhere], axis=1)
-        flat = pt.concatenate([start.ravel(), logs[first:], log_emission[:, self.last].ravel()])
-        return log_evidence(SPARSE_KERNEL, flat, self.offsets, sizes, self.edges.starts, self.edges.targets)
+        nowhere = backend.constant(np.full((self.n_starts, k * k), -np.inf))
+        start = backend.concatenate([logs[:first].reshape((self.n_starts, k)), nowhere], axis=1)
+        flat = backend.concatenate([start.reshape((-1,)), logs[first:], log_emission[:, self.last].reshape((-1,))])
+        return SPARSE_KERNEL, flat, (self.offsets, sizes, self.edges.starts, self.edges.targets)
 
     def normal_evidence(self, logs: Any, mean: Any, deviation: Any, rows: np.ndarray) -> Any | None:
         import pytensor.tensor as pt
@@ -101,23 +98,22 @@ class MarkovLaw(PathLaw, ChainStates):
         sizes = np.array([self.n_states, self.n_starts, self.n_steps])
         return log_evidence(GAUSSIAN_KERNEL, flat, self.offsets, sizes, rows)
 
-    def density(self, logs: Any, states: Any) -> Any:
-        import pytensor.tensor as pt
-
+    def density(self, backend: Backend, logs: Any, states: Any) -> Any:
+        where = backend.function("where")
         k, first = self.n_states, self.n_starts * self.n_states
         cells = np.arange(self.n_cells)
         age = cells - self.offsets[:-1][self.sequence]
         step = cells if self.n_steps > 1 else np.zeros_like(cells)
         start = logs[:first].reshape((self.n_starts, k))
-        begun = start[pt.constant(self.sequence if self.n_starts > 1 else np.zeros_like(cells)), states]
-        before = states[pt.constant(np.maximum(cells - np.minimum(age, 1), 0))]
+        begun = start[self.sequence if self.n_starts > 1 else np.zeros_like(cells), states]
+        before = states[np.maximum(cells - np.minimum(age, 1), 0)]
         rest = logs[first:].reshape((self.n_steps, -1))
-        second = rest[:, : k * k].reshape((self.n_steps, k, k))[pt.constant(step), before, states]
-        out = pt.switch(age == 0, begun, second)
+        second = rest[:, : k * k].reshape((self.n_steps, k, k))[step, before, states]
+        out = where(age == 0, begun, second)
         if self.order == 2:
-            earlier = states[pt.constant(cells - np.minimum(age, 2))]
-            third = rest[:, k * k :].reshape((self.n_steps, k, k, k))[pt.constant(step), earlier, before, states]
-            out = pt.switch(age < 2, out, third)
+            earlier = states[cells - np.minimum(age, 2)]
+            third = rest[:, k * k :].reshape((self.n_steps, k, k, k))[step, earlier, before, states]
+            out = where(age < 2, out, third)
         return out
 
     # -- on numbers

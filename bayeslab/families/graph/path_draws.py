@@ -12,6 +12,7 @@ from pymc.logprob.abstract import _logprob
 from pytensor.tensor.random.op import RandomVariable
 
 from bayeslab.families.graph.path_laws import PathLaw
+from bayeslab.language.backends import PYTENSOR
 
 __all__ = ["PathRV", "path_variable"]
 
@@ -57,4 +58,4 @@ def path_variable(law: PathLaw, logs: Any, lengths: tuple[int, ...]) -> Any:
 @_logprob.register(PathRV)
 def _path_log_probability(op: PathRV, values: Any, rng: Any, size: Any, logs: Any, **_: Any) -> Any:
     (states,) = values
-    return pt.sum(op.law.density(logs, states.ravel()))
+    return pt.sum(op.law.density(PYTENSOR, logs, states.ravel()))

@@ -18,13 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.language.backends import PYTENSOR, Backend
 from bayeslab.latents.latent import Law
 
 __all__ = ["HiddenPath", "PathLaw"]
 
 
 class PathLaw(ABC):
-    """The law of a path of hidden states over cells 0, 1, ...; only ``evidence`` and ``density`` are symbolic.
+    """The law of a path of hidden states over cells 0, 1, ...; its expressions are those of a backend.
 
     Attributes
     ----------
@@ -37,8 +38,18 @@ class PathLaw(ABC):
     eliminable: bool = True
 
     @abstractmethod
+    def recursion(self, backend: Backend, logs: Any, log_emission: Any) -> tuple[str, Any, tuple[np.ndarray, ...]]:
+        """The kernel of log p(data), with its flat parameters and arrays, in variables of a backend.
+
+        ``logs`` are the flat log probabilities, ``log_emission`` is log p(data | state) (cells, states).
+        """
+
     def evidence(self, logs: Any, log_emission: Any) -> Any:
         """log p(data), a PyTensor scalar, from the flat log probabilities and log p(data | state) (cells, states)."""
+        from bayeslab.evidence import log_evidence
+
+        kernel, flat, arrays = self.recursion(PYTENSOR, logs, log_emission)
+        return log_evidence(kernel, flat, *arrays)
 
     def normal_evidence(self, logs: Any, mean: Any, deviation: Any, rows: np.ndarray) -> Any | None:
         """log p(data) of normal columns (cells, columns), NaN where missing, with moments (states, columns) by state.
@@ -48,8 +59,8 @@ class PathLaw(ABC):
         return None
 
     @abstractmethod
-    def density(self, logs: Any, states: Any) -> Any:
-        """Log probability (cells,) of each cell's state given those before it, as a PyTensor expression."""
+    def density(self, backend: Backend, logs: Any, states: Any) -> Any:
+        """Log probability (cells,) of each cell's state given those before it, in variables of a backend."""
 
     @abstractmethod
     def law(self, logs: np.ndarray, log_emission: np.ndarray) -> Law:

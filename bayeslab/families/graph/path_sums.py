@@ -27,6 +27,7 @@ from bayeslab.families.graph.discrete_layout import Latent
 from bayeslab.families.graph.discrete_nodes import Density, SummedOut, by_element, flat_at_zero, standing
 from bayeslab.families.graph.discrete_nodes import summed_out as eliminated
 from bayeslab.families.graph.path_laws import PathLaw
+from bayeslab.language.backends import PYTENSOR
 
 if TYPE_CHECKING:
     import pymc
@@ -310,7 +311,7 @@ def _path_densities(latents: Sequence[Latent]) -> list[Density]:
     out = []
     for latent in latents:
         if latent.path is not None:
-            value = latent.path.law.density(latent.path.logs, latent.symbol.ravel())
+            value = latent.path.law.density(PYTENSOR, latent.path.logs, latent.symbol.ravel())
             out.append(Density(latent.name, value, (), False))
     return out
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.families.graph.path_laws import PathLaw
+from bayeslab.language.backends import Backend
 from bayeslab.latents.chains import duration, segments
 from bayeslab.latents.chains.duration import SemiMarkovChain
 from bayeslab.latents.chains.segments import PairChain
@@ -45,15 +46,11 @@ class SegmentLaw(PathLaw):
     def sequence(self) -> np.ndarray:
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
-    def evidence(self, logs: Any, log_emission: Any) -> Any:
-        import pytensor.tensor as pt
+    def recursion(self, backend: Backend, logs: Any, log_emission: Any) -> tuple[str, Any, tuple[np.ndarray, ...]]:
+        flat = backend.concatenate([logs, log_emission.reshape((-1,))])
+        return duration.KERNEL, flat, (self.offsets, np.array([self.n_states, self.longest, 1]))
 
-        from bayeslab.evidence import log_evidence
-
-        sizes = np.array([self.n_states, self.longest, 1])
-        return log_evidence(duration.KERNEL, pt.concatenate([logs, log_emission.ravel()]), self.offsets, sizes)
-
-    def density(self, logs: Any, states: Any) -> Any:
+    def density(self, backend: Backend, logs: Any, states: Any) -> Any:
         raise NotImplementedError("a path of segments has no density cell by cell")
 
     def _segments(self, logs: np.ndarray) -> SemiMarkovChain:

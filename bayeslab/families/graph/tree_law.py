@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.families.graph.path_laws import PathLaw
+from bayeslab.language.backends import Backend
 from bayeslab.latents.chains import hidden_tree, tree
 from bayeslab.latents.chains.forward_backward import HiddenChain
 from bayeslab.latents.chains.hidden_tree import Forest
@@ -59,21 +60,15 @@ class TreeLaw(PathLaw):
     def sequence(self) -> np.ndarray:
         return np.asarray(self._forest.trees[self._position])
 
-    def evidence(self, logs: Any, log_emission: Any) -> Any:
-        import pytensor.tensor as pt
-
-        from bayeslab.evidence import log_evidence
-
-        flat = pt.concatenate([logs, log_emission[self._parents_first].ravel()])
+    def recursion(self, backend: Backend, logs: Any, log_emission: Any) -> tuple[str, Any, tuple[np.ndarray, ...]]:
+        flat = backend.concatenate([logs, log_emission[self._parents_first].reshape((-1,))])
         sizes = np.array([self.n_states, self._forest.n_trees])
-        return log_evidence(hidden_tree.KERNEL, flat, self._forest.parents, self._forest.trees, sizes)
+        return hidden_tree.KERNEL, flat, (self._forest.parents, self._forest.trees, sizes)
 
-    def density(self, logs: Any, states: Any) -> Any:
-        import pytensor.tensor as pt
-
+    def density(self, backend: Backend, logs: Any, states: Any) -> Any:
         k, root = self.n_states, self.parents < 0
-        above = states[pt.constant(np.where(root, np.arange(self.n_cells), self.parents))]
-        return pt.switch(root, logs[:k][states], logs[k:].reshape((k, k))[above, states])
+        above = states[np.where(root, np.arange(self.n_cells), self.parents)]
+        return backend.function("where")(root, logs[:k][states], logs[k:].reshape((k, k))[above, states])
 
     def _chain(self, logs: np.ndarray) -> HiddenChain:
         k = self.n_states

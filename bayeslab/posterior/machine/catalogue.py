@@ -16,7 +16,7 @@ from typing import Any
 from bayeslab.distributions.toolbox import special
 from bayeslab.posterior.machine import cores
 
-__all__ = ["arity", "core_of", "forms", "fused", "source_files"]
+__all__ = ["arity", "core_of", "evidence_files", "evidence_function", "forms", "fused", "source_files"]
 
 _PACKAGE = "bayeslab.distributions"
 
@@ -70,6 +70,27 @@ def source_files(name: str) -> list[str]:
     files: dict[str, None] = {}
     _add_files(function, files)
     return list(files)
+
+
+def evidence_function(name: str) -> Any:
+    """The numba function ``module:function``; what its machine code calls is then known to LLVM."""
+    from numba.core.registry import cpu_target
+
+    assert cpu_target.target_context is not None  # numba's functions for memory
+    module, _, function = name.partition(":")
+    return getattr(import_module(module), function)
+
+
+def evidence_files(name: str) -> list[str]:
+    """The files of a numba function ``module:function`` and of those that it may call."""
+    modules, todo = dict[str, None](), [name.partition(":")[0]]
+    while todo:
+        module = todo.pop()
+        if module not in modules:
+            modules[module] = None
+            values = vars(import_module(module)).values()
+            todo += sorted({value.__module__ for value in values if hasattr(value, "py_func")})
+    return [str(import_module(module).__file__) for module in modules]
 
 
 def _add_files(function: Any, files: dict[str, None]) -> None:

@@ -84,7 +84,7 @@ class _Layout:
             for var in (instruction.output, *instruction.inputs):
                 if var is not None:
                     self._place(var.buffer)
-        load(["driver", *(_group(i) for i in flat), *("operation density" for i in flat if _each(i))])
+        load(["driver", *(_group(i) for i in flat), *(g for i in flat if (g := _backward_group(i)))])
         self.forward, self.backward = _Rows(), _Rows()
         for item in instructions:
             self._write(self.forward, item, "forward")
@@ -141,7 +141,7 @@ class _Layout:
         head[1:4] = item.steps, (len(rows.words) - count) // 2, int(direction == "backward")
 
     def _row(self, rows: _Rows, item: Instruction, direction: str, loop: Loop | None) -> None:
-        density, out = bool(item.options.get("density")), item.output
+        out = item.output
         if direction == "backward":
             elementwise = ELEMENTWISE.get(item.op)
             if out is None or all(var.fixed for var in item.inputs) or (elementwise and item.op in _FLAT):
@@ -153,7 +153,7 @@ class _Layout:
             at = 4 + 4 * k
             words[at : at + 4] = 8 * operand.value, 8 * operand.adjoint, 8 * operand.outer, 8 * operand.inner
             regions[at], regions[at + 1] = operand.value_region, operand.adjoint_region
-        group = "operation density" if density and direction == "backward" else _group(item)
+        group = (_backward_group(item) if direction == "backward" else None) or _group(item)
         words[0] = address(group, direction)
         if loop is not None:
             changes, _ = rows.new()
@@ -179,6 +179,10 @@ class _Layout:
         elif op in ("gather", "scatter", "eliminate"):
             assert out is not None
             words[1:3] = (out.size, inputs[0].size) if op == "scatter" else (1, out.size)
+            words[_EXTRA] = 8 * self.index(item.options["index"])
+            regions[_EXTRA] = _INDICES
+        elif op == "evidence":
+            words[1:3] = 1, inputs[0].size
             words[_EXTRA] = 8 * self.index(item.options["index"])
             regions[_EXTRA] = _INDICES
         elif op == "markov":
@@ -216,11 +220,16 @@ _FLAT = frozenset(
 )
 
 
-def _each(item: Instruction) -> bool:
-    return item.output is not None and bool(item.options.get("density"))
+def _backward_group(item: Instruction) -> str | None:
+    """The group of an instruction's backward kernel, where it is another than that of its forward kernel."""
+    if item.output is not None and item.options.get("density"):
+        return "operation density"
+    return "operation evidence" if item.op == "evidence" else None
 
 
 def _group(item: Instruction) -> str:
+    if item.op == "evidence":
+        return f"evidence {item.options['kernel']} {item.options['kinds']}"
     if not item.options.get("density"):
         return f"operation {item.op}"
     vars_ = item.inputs if item.output is None else (item.output, *item.inputs)

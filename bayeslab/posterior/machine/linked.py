@@ -1,5 +1,7 @@
 """Machine code of the kernels: compiled once on a computer when first needed, kept in files, and loaded without numba.
 
+Only kernels of latent variables (``evidence``) need numba's functions for memory, and so its import, when loaded.
+
 A file holds the kernels of a group: of an operation, or of a distribution with a pattern of arguments. Its name
 contains a hash of the sources, the processor and the versions of the compilers, so that a file is never used with other
 versions. Its first bytes are a checksum, so that a damaged file is replaced. Files are written atomically: a killed
@@ -21,7 +23,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from bayeslab.code_cache import kernel_folders, private_folder
-from bayeslab.posterior.machine.catalogue import source_files
+from bayeslab.posterior.machine.catalogue import evidence_files, evidence_function, source_files
 
 __all__ = ["address", "load", "symbol"]
 
@@ -37,8 +39,9 @@ def address(group: str, kernel: str) -> int:
     Parameters
     ----------
     group
-        ``driver``, ``operation NAME``, ``density NAME sum PATTERN`` or ``density NAME each PATTERN``; see
-        :mod:`bayeslab.posterior.machine.kernels.densities`.
+        ``driver``, ``operation NAME``, ``density NAME sum PATTERN``, ``density NAME each PATTERN`` or
+        ``evidence NAME KINDS``; see :mod:`bayeslab.posterior.machine.kernels.densities` and
+        :mod:`bayeslab.posterior.machine.kernels.evidence`.
     kernel
         Name of the kernel in the group.
 
@@ -62,6 +65,9 @@ def symbol(group: str, kernel: str) -> str:
 def load(groups: Iterable[str]) -> None:
     """Load groups, and compile those that are not in files."""
     missing = [group for group in dict.fromkeys(groups) if group not in _engines]
+    for group in missing:
+        if group.startswith("evidence "):
+            evidence_function(group.split(" ")[1])
     if missing:
         _engines.update(dict.fromkeys(missing, _engine([_stored(group) or _compiled(group) for group in missing])))
 
@@ -106,6 +112,9 @@ def _file(group: str) -> Path:
     digest = hashlib.sha256(_common() + group.encode())
     if group.startswith("density "):
         for file in source_files(group.split(" ")[1]):
+            digest.update(Path(file).read_bytes())
+    if group.startswith("evidence "):
+        for file in evidence_files(group.split(" ")[1]):
             digest.update(Path(file).read_bytes())
     return _folder() / f"{_prefix(group)}{digest.hexdigest()[:32]}.o"
 

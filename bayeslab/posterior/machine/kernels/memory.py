@@ -23,6 +23,7 @@ __all__ = [
     "load",
     "load_value",
     "plus",
+    "pointer",
     "release",
     "store",
     "store_result",
@@ -128,6 +129,16 @@ def store_word(typing: Any, address: Any, index: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def pointer(typing: Any, address: Any) -> Any:
+    """An address as numba's functions of arrays take it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.int64), generate
 
 
 @intrinsic
