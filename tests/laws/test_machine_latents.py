@@ -94,3 +94,39 @@ PATHS = {
 @pytest.mark.parametrize("name", PATHS)
 def test_a_lowered_path_is_that_of_the_graph(name):
     is_its_graph(model_of(PATHS[name]), name)
+
+
+STATES = {
+    "level": {"s": "HalfNormal(1)", "a": "Normal(0, 1)", "level[t]": "LocalLevel(s, initial=Normal(a, 2))",
+              "sd": "HalfNormal(1)", "y[t]": "Normal(level, sd)"},
+    "trend, season and regression": {
+        "s[length]": "HalfNormal(1)", "b": "Normal(0, 1)",
+        "trend[t]": "LocalTrend(s[0], s[1], initial=Normal(0, 1), initial_slope=Normal(0, 0.1))",
+        "season[t]": "Seasonal(4, s[2], initial=ZeroSumNormal(0.5))", "y[t]": "Normal(trend + season + b * x, s[3])",
+    },
+    "coefficients of data and of parameters": {
+        "s": "HalfNormal(1)", "c": "Normal(1, 1)", "level[t]": "LocalLevel(s, initial=Normal(0, 2))",
+        "y[t]": "Normal(1 - c * x * level / 2 + c, exp(x / 5))",
+    },
+    "several series": {
+        "s[kind]": "HalfNormal(1)", "level[t]": "LocalLevel(0.3, initial=Normal(0, 2), sequence=series)",
+        "y[t]": "Normal(level, s[kind])",
+    },
+    "matrices": {
+        "phi[state]": "Uniform(-0.9, 0.9)", "s": "HalfNormal(1)", "h": "Normal(1, 1)",
+        "F[state, state2]": "[[phi[0], phi[1]], [1, 0]]", "Q[state, state2]": "[[s ** 2, 0], [0, 0.1]]",
+        "ar[t]": "LinearGaussian(F, Q, [1, h], [0, 0], [[1, 0], [0, 1]])", "y[t]": "Normal(ar, 1)",
+    },
+    "levels that enter two nodes": {
+        "s": "HalfNormal(1)", "a[t]": "LocalLevel(s, initial=Normal(0, 2))",
+        "b[t]": "LocalLevel(0.5, initial=Normal(0, 1))", "y[t]": "Normal(a, 1)", "x[t]": "Normal(b, s)",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", STATES)
+def test_states_are_integrated_out_as_in_the_graph(name):
+    model = model_of(STATES[name])
+    _, graph = is_its_graph(model, name)
+    assert not any(rv.name.startswith("_") for rv in graph.free_RVs)

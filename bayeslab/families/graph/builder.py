@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from bayeslab.families.graph.joint_sums import JointSum
     from bayeslab.families.graph.path_laws import HiddenPath
     from bayeslab.families.graph.path_sums import Sums
-    from bayeslab.families.graph.state_sums import StateNode, StateSum
+    from bayeslab.families.graph.state_components import StateNode
+    from bayeslab.families.graph.state_sums import StateSum
 
 
 __all__ = ["Builder"]
@@ -264,7 +265,8 @@ class Builder(Walk):
 
     def _states_of(self, node: Node, observed: Any) -> None:
         """Linear-Gaussian states: a symbol if they are summed out, otherwise values computed from standard normals."""
-        from bayeslab.families.graph.state_values import component_of, normals_of, state_values
+        from bayeslab.families.graph.state_components import StateNode, component_of
+        from bayeslab.families.graph.state_values import normals_of, state_values
 
         if observed is not None or node.name in self.columns:
             raise ModelError(
@@ -281,8 +283,6 @@ class Builder(Walk):
                 self.terms[name] = Term(self.pm.Deterministic(name, value, dims=node.dims), node.dims)
             return
         import pytensor.tensor as pt
-
-        from bayeslab.families.graph.state_sums import StateNode
 
         component, cells = component_of(self, node), cells_of(node, self.data)
         normals, dim = normals_of(self, node, int(cells.normals(component.d, component.q)[-1]))

@@ -21,12 +21,16 @@ from bayeslab.families.graph.gaps import below
 from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.integrals import integrals_of
 from bayeslab.families.graph.lowered_functions import sampled_function
+from bayeslab.families.graph.lowered_integrals import states_evidence
 from bayeslab.families.graph.lowered_recursions import computed_rows, sampled_rows
+from bayeslab.families.graph.lowered_rows import HiddenRows
 from bayeslab.families.graph.lowered_sums import states_of, sum_out
+from bayeslab.families.graph.state_components import StateNode, component_of
+from bayeslab.families.graph.states import cells_of, check_state_node
 from bayeslab.families.graph.walk import Walk
 from bayeslab.language.algebra import Term
 from bayeslab.language.backends import Backend
-from bayeslab.language.nodes import Node, bound_arguments
+from bayeslab.language.nodes import Node, bound_arguments, byproducts
 from bayeslab.language.spec import Model
 from bayeslab.posterior.machine.arrays import Instruction, NotLowered, Var
 from bayeslab.posterior.machine.backend import Machine
@@ -43,7 +47,7 @@ from bayeslab.posterior.machine.laws import (
     ordered_categories,
 )
 from bayeslab.posterior.machine.model import MachineModel, Parameter
-from bayeslab.posterior.machine.program import Builder, Program
+from bayeslab.posterior.machine.program import Builder, Program, live
 from bayeslab.posterior.machine.transforms import Ordered, Transform
 from bayeslab.posterior.machine.vector_laws import vector_law
 from bayeslab.posterior.machine.wrapped import Censored, Truncated
@@ -89,8 +93,12 @@ class Lowering(Walk):
         self.behind: dict[str, str] = {}
         if self.summed and not self.own_sums:
             raise NotLowered(min(self.summed), "a discrete node that is summed out, on which sampled nodes depend")
-        if integrals := integrals_of(self.nodes, data, "fit"):
-            raise NotLowered(min(integrals[0]), "states or functions that are integrated out")
+        # States and functions that are integrated out, and the observed nodes that they enter.
+        integrals = integrals_of(self.nodes, data, "fit")
+        self.integrals = integrals[0] if integrals else frozenset[str]()
+        self.states: list[StateNode] = []
+        self.slopes: list[Var] = []
+        self.hidden_rows: list[HiddenRows] = []
 
     # -------------------------------------------------------------------------------- the model
 
@@ -110,6 +118,8 @@ class Lowering(Walk):
         """The program of the nodes."""
         if self.latents:
             self._sum_out()
+        if self.integrals:
+            self._integrate()
         for parameter in self.parameters:
             self.builder.output(parameter.name, parameter.value)
         for name in self.computed_nodes:
@@ -215,6 +225,60 @@ class Lowering(Walk):
         with self.errors(first):
             sum_out(self.builder, list(self.latents.values()), self.densities)
 
+    def _integrate(self) -> None:
+        """Add the integrals over states and functions to the total."""
+        left = {node.name: node.symbol for node in self.states}
+        for rows in self.hidden_rows:
+            inside = [var.buffer for item in self._record(rows.mean) for var in item.inputs] + [rows.mean.buffer]
+            states = [node for node in self.states if any(node.symbol.buffer is buffer for buffer in inside)]
+            if any(slope.buffer is buffer for slope in self.slopes for buffer in inside):
+                raise NotLowered(rows.name, "slopes of a trend in its mean")
+            if any(left.pop(node.name, None) is None for node in states):
+                raise NotLowered(rows.name, "states that enter several nodes")
+            self.builder.add(states_evidence(self.builder, states, rows))
+        if left:
+            raise NotLowered(min(left), "states or functions on which no data depend")
+
+    def _record(self, var: Var) -> list[Instruction]:
+        """The instructions from which hidden values follow."""
+        return [item for item in live(self.builder.instructions, [var.buffer]) if isinstance(item, Instruction)]
+
+    def _states_of(self, node: Node) -> None:
+        """Linear-Gaussian states: stand-ins for their values, which are integrated out."""
+        check_state_node(node, self.nodes, self.data)
+        component, cells = component_of(self, node), cells_of(node, self.data)
+        normals, dim = f"_{node.name}_z", f"{node.name}_normals"
+        self.coordinate(dim, list(range(int(cells.normals(component.d, component.q)[-1]))))
+        self.dims[normals] = (dim,)
+        for name in (node.name, *(name for name, maker in byproducts(self.nodes).items() if maker == node.name)):
+            symbol = self.builder.hidden(self.lengths(node.dims))
+            self.summed.add(name)
+            self.dims[name], self.terms[name] = node.dims, Term(symbol, node.dims)
+            if name == node.name:
+                self.states.append(StateNode(name, normals, symbol, node.dims, component, cells))
+            else:
+                self.slopes.append(symbol)
+
+    def _enters_rows(self, node: Node, law: Law, dims: tuple[str, ...], observed: Any) -> bool:
+        """Whether a node depends on values that are integrated out; if so, it is stored for the integral."""
+        if not any(var.summed for var in law.inputs):
+            return False
+        gaps = observed is not None and np.ma.is_masked(observed) and below(self.nodes, node.name)
+        normal = isinstance(law, Scalar) and law.word == "Normal"
+        if observed is None or node.recursive or gaps or not normal or node.name in self.weights:
+            raise NotLowered(node.name, "hidden values that do not enter normal rows with data linearly")
+        mean, sigma = law.inputs
+        values = np.ma.filled(np.ma.asarray(observed, dtype=float), np.nan)
+        self.hidden_rows.append(HiddenRows(node.name, mean.broadcast_to(values.shape), sigma, values))
+        cells, gone = np.asarray(np.ma.getdata(observed)), np.ma.getmaskarray(observed)
+        if gone.any():
+            self.observed_cells[f"{node.name}_observed"] = cells[~gone]
+        else:
+            self.observed_cells[node.name] = cells
+        self.dims[node.name] = dims
+        self.terms[node.name] = self._observed(node, self.builder.constant(cells), dims)
+        return True
+
     def _discrete(self, node: Node) -> None:
         """A discrete node without data: unknown numbers, and their log probabilities."""
         tree = node.expression.tree
@@ -313,6 +377,8 @@ class Lowering(Walk):
 
     def register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> None:
         law: Law = drawn
+        if self.integrals and self._enters_rows(node, law, dims, observed):
+            return
         if observed is not None and self._below_sums(node, law, dims, observed):
             return
         if observed is None:
@@ -421,7 +487,10 @@ class Lowering(Walk):
         if node.hidden_path and node.name in self.summed and observed is None:
             self._path(node)
             return
-        if node.process and observed is None:
+        if node.states and node.name in self.integrals and observed is None:
+            self._states_of(node)
+            return
+        if node.process and node.name not in self.integrals and observed is None:
             self._named(node.name, sampled_function(self, node), node.dims)
             return
         raise NotLowered(node.name, f"{node.distribution}: hidden states")

@@ -16,42 +16,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 
 from bayeslab.constants import LOG_2PI
 from bayeslab.errors import EvidenceError
 from bayeslab.evidence import log_evidence
 from bayeslab.families.graph.linear_rows import Linear, NotLinear, Rows, by_row, rows_apart
-from bayeslab.families.graph.state_values import Component
-from bayeslab.families.graph.states import Cells
+from bayeslab.families.graph.state_components import KERNEL, StateNode, filter_inputs
+from bayeslab.language.backends import PYTENSOR
 from bayeslab.latents.linear_gaussian import structural_kernels as kernels
 from bayeslab.latents.linear_gaussian.structural_component_kernels import component_values
 
-__all__ = ["StateNode", "StateSum", "summed_states"]
-
-KERNEL = "bayeslab.latents.linear_gaussian.structural_kernels:log_evidence_and_gradient"
-
-
-@dataclass(frozen=True, eq=False)
-class StateNode:
-    """A node of states that is summed out.
-
-    Attributes
-    ----------
-    name, normals : str
-        Its name, and that of the standard normals that it is made of.
-    symbol : TensorVariable
-        Stands for its values.
-    dims : tuple of str
-    """
-
-    name: str
-    normals: str
-    symbol: Any
-    dims: tuple[str, ...]
-    component: Component
-    cells: Cells
+__all__ = ["StateSum", "summed_states"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,27 +156,10 @@ def summed_states(states: Sequence[StateNode], rows: Rows, drawn: set[Any]) -> S
 def _summed(
     states: Sequence[StateNode], rows: Rows, mean: Linear, places: np.ndarray, cells: np.ndarray, drawn: set[Any]
 ) -> StateSum:
-    shape, sets = rows.observed.shape, max(node.component.sets for node in states)
+    shape = rows.observed.shape
     coefficients = [by_row(mean.coefficients[node.symbol], shape, places) for node in states]
     by_rows = [*coefficients, *(by_row(value, shape, places) for value in (mean.offset, rows.sigma))]
-    blocks = []
-    for node in states:
-        parameters = node.component.parameters
-        blocks.append((pt.repeat(parameters, sets, axis=0) if node.component.sets < sets else parameters).ravel())
-    flat = pt.concatenate([*blocks, *by_rows])
-    starts, first = states[0].cells.starts, np.cumsum([0, *(node.component.d for node in states)])
-    moves = np.concatenate([node.component.moves + at for node, at in zip(states, first, strict=False)])
     varying = not set(ancestors(coefficients)).isdisjoint(drawn)
-    lengths = [1 if value.type.shape == (1,) else len(places) for value in by_rows]
-    flags = [any(node.component.free_moves for node in states),
-             varying or any(node.component.free_read for node in states)]  # fmt: skip
-    arrays = (
-        np.ascontiguousarray(rows.observed.ravel()[places]),
-        cells.astype(np.int64),
-        starts,
-        states[0].cells.batch.astype(np.int64) if sets > 1 else np.zeros(len(starts), np.int64),
-        moves.astype(np.int64),
-        np.array([(node.component.d, node.component.q) for node in states], np.int64),
-        np.array([sets, *lengths, *flags], np.int64),
-    )
+    y = np.ascontiguousarray(rows.observed.ravel()[places])
+    flat, arrays = filter_inputs(PYTENSOR, states, y, cells, by_rows, varying)
     return StateSum(log_evidence(KERNEL, flat, *arrays), flat, tuple(states), rows, places, arrays)

@@ -406,6 +406,8 @@ class Recorder(ABC):
         self.instructions: list[Instruction | Loop] = []
         self.part: Part = "likelihood"
         self.offsets: dict[Part, float] = dict.fromkeys(PARTS, 0.0)
+        # Whether operations on unknowns are recorded without rewriting them.
+        self.literal = False
         self._loop: Loop | None = None
         self._known: dict[Any, Var] = {}
         self._constants: dict[Any, Buffer] = {}
@@ -525,6 +527,13 @@ class Recorder(ABC):
         """Whole numbers that are summed out: what is computed from them is evaluated in each of their states."""
         return Var(self, Buffer(math.prod(shape), summed=True), shape, dtype=_INT)
 
+    def hidden(self, shape: tuple[int, ...]) -> Var:
+        """Real numbers that are integrated out: what is computed from them is recorded as it is written."""
+        out = self.unknown(shape)
+        out.dtype = _FLOAT
+        self.literal = True
+        return out
+
     def lookup(self, base: Var, keys: Sequence[Any]) -> Var:
         """``base[keys]`` where some indices depend on discrete unknowns; the indices are of the first axes."""
         indices = []
@@ -578,7 +587,7 @@ class Recorder(ABC):
     def root(self, op: str, inputs: Sequence[Var], **options: Any) -> None:
         """Append an instruction whose value is added to the total."""
         if any(var.summed for var in inputs):
-            raise NotLowered(op, "a density of a discrete node that is not summed out")
+            raise NotLowered(op, "a density of hidden values that are not summed out")
         self._append(Instruction(op, tuple(inputs), None, options, self.part), self._loop)
 
     @property

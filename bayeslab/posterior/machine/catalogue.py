@@ -75,8 +75,11 @@ def source_files(name: str) -> list[str]:
 def evidence_function(name: str) -> Any:
     """The numba function ``module:function``; what its machine code calls is then known to LLVM."""
     from numba.core.registry import cpu_target
+    from numba.core.runtime import rtsys
 
-    assert cpu_target.target_context is not None  # numba's functions for memory
+    # As before numba compiles a function: its functions for memory, and those in C.
+    cpu_target.target_context.refresh()
+    rtsys.initialize(cpu_target.target_context)
     module, _, function = name.partition(":")
     return getattr(import_module(module), function)
 

@@ -76,8 +76,61 @@ def _trees(parameters: np.ndarray, parents: np.ndarray, trees: np.ndarray, sizes
     return total
 
 
+# ------------------------------------------------------------------------------------------ states
+
+
+def _states(
+    flat: np.ndarray, y: np.ndarray, cells: np.ndarray, starts: np.ndarray, sets: np.ndarray, moves: np.ndarray,
+    shapes: np.ndarray, sizes: np.ndarray,
+) -> float:  # fmt: skip
+    """A Kalman filter with whole matrices; components are blocks."""
+    n_sets, n, d = int(sizes[0]), len(y), int(shapes[:, 0].sum())
+    lengths = [n_sets * int(2 * m + 2 * m * m + m * q) for m, q in shapes]
+    blocks = np.split(flat, np.cumsum([*lengths, *sizes[1 : len(shapes) + 3]])[:-1])
+    parts = [_systems(block.reshape(n_sets, -1), int(m), int(q)) for block, (m, q) in zip(blocks, shapes, strict=False)]
+    by_row = [np.broadcast_to(block, n) for block in blocks[len(shapes) :]]
+    offset, sigma = by_row[-2:]
+    if np.any(sigma < 0.0):
+        return -np.inf
+    state, covariance, total, r = np.zeros(d), np.zeros((d, d)), 0.0, 0
+    for t in range(len(starts)):
+        a, begin, move, noise, read = (_block_diagonal([part[k][sets[t]] for part in parts]) for k in range(5))
+        if starts[t]:
+            state, covariance = a.copy(), begin @ begin.T
+        else:
+            state, covariance = move @ state, move @ covariance @ move.T + noise @ noise.T
+        while r < n and cells[r] == t:
+            load = np.repeat([each[r] for each in by_row[:-2]], shapes[:, 0]) * read
+            spread = covariance @ load
+            variance, gap = load @ spread + sigma[r] ** 2, y[r] - offset[r] - load @ state
+            if not 0.0 < variance < np.inf:
+                return -np.inf
+            total -= 0.5 * (np.log(2 * np.pi * variance) + gap**2 / variance)
+            state, covariance = state + spread * gap / variance, covariance - np.outer(spread, spread) / variance
+            r += 1
+    return total
+
+
+def _systems(block: np.ndarray, d: int, q: int) -> tuple[np.ndarray, ...]:
+    """a, A, T, R and h of each set."""
+    a, begin, move, noise, read = np.split(block, np.cumsum([d, d * d, d * d, d * q]), axis=1)
+    return a, begin.reshape(-1, d, d), move.reshape(-1, d, d), noise.reshape(-1, d, q), read
+
+
+def _block_diagonal(parts: list[np.ndarray]) -> np.ndarray:
+    if parts[0].ndim == 1:
+        return np.concatenate(parts)
+    out = np.zeros(np.sum([part.shape for part in parts], axis=0))
+    at = np.zeros(2, int)
+    for part in parts:
+        out[at[0] : at[0] + part.shape[0], at[1] : at[1] + part.shape[1]] = part
+        at += part.shape
+    return out
+
+
 _TWINS: dict[tuple[str, str], Any] = {
     ("markov_kernels", "log_evidence_and_gradient_sparse"): _sparse_chain,
     ("duration_kernels", "log_evidence_and_gradient"): _segments,
     ("branching_kernels", "log_evidence_and_gradient"): _trees,
+    ("structural_kernels", "log_evidence_and_gradient"): _states,
 }

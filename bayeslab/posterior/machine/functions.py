@@ -238,7 +238,8 @@ def _clip(x: Any, low: Any, high: Any) -> Var:
 def _where(condition: Any, first: Any, second: Any) -> Var:
     builder = _builder(condition, first, second)
     chosen = builder.as_var(condition)
-    if chosen.constant:
+    literal = builder.literal and any(isinstance(v, Var) and v.summed for v in (first, second))
+    if chosen.constant and not literal:
         truth = chosen.value != 0
         if truth.all() or not truth.any():
             shape = np.broadcast_shapes(

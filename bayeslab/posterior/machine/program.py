@@ -64,7 +64,8 @@ class Builder(Recorder):
         if all(arg.constant for arg in args):
             with np.errstate(all="ignore"):
                 return self.constant(ELEMENTWISE[op].numpy(*(arg.value for arg in args)))
-        simple = simplified(self, op, args)
+        literal = self.literal and any(arg.summed for arg in args)
+        simple = None if literal else simplified(self, op, args)
         if simple is not None:
             return simple
         shape = np.broadcast_shapes(*(arg.shape for arg in args))
