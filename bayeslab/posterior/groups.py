@@ -101,8 +101,10 @@ def posterior_groups(
     values = density.split(flat.reshape(n_chains * n_draws, -1))
     wanted = density.constrained(values)
     if job.latent and recover:
-        wanted |= _recovered(job, wanted)
-        wanted |= _derived(job, wanted)
+        rng = stream(job.seed, "summed out")
+        drawn = density.recovered(flat.reshape(n_chains * n_draws, -1), rng)
+        wanted |= _recovered(job, wanted) if drawn is None else drawn
+        wanted |= _derived(job, wanted) if drawn is None else {}
     elif job.latent:
         wanted |= _derived(job, wanted | means) if (means := expected_states(job.posterior, wanted)) else {}
     attrs = {"inference_library": sampler, "inference_library_version": version(sampler)} | attributes(job)

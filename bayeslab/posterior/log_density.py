@@ -93,6 +93,13 @@ class LogDensity(ABC):
     def constrained(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Parameters on their natural scale, and deterministic nodes, for draws of the value variables."""
 
+    def recovered(self, flat: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray] | None:
+        """Discrete nodes that were summed out and what depends on them, at flat vectors (draws, n_dim).
+
+        None: they are recovered through the graph of PyMC.
+        """
+        return None
+
     @abstractmethod
     def prior_points(self, seed: int, n: int, attempts: int | None = None) -> list[np.ndarray]:
         """At most ``n`` finite draws from the prior, unconstrained; none if it cannot be drawn from.

@@ -9,6 +9,7 @@ import numpy as np
 
 from bayeslab.errors import ModelError
 from bayeslab.families.graph.discrete_layout import Latent, tables_of
+from bayeslab.families.graph.lowered_draws import CellSum, EliminationSum, PathSum
 from bayeslab.families.graph.markov_law import MarkovLaw
 from bayeslab.latents.networks.elimination import Factor, planned
 from bayeslab.posterior.machine.arrays import NotLowered, Var
@@ -64,13 +65,20 @@ def _range(law: Law) -> tuple[int, int] | None:
     return None
 
 
-def sum_out(builder: Builder, latents: Sequence[Latent], densities: Sequence[tuple[str, Var]]) -> None:
+def sum_out(
+    builder: Builder, latents: Sequence[Latent], densities: Sequence[tuple[str, Var]]
+) -> list[CellSum | PathSum | EliminationSum]:
     """Add the log of the sum over all values of the discrete nodes to the total.
 
     Parameters
     ----------
     densities
         Log densities that depend on them, by name.
+
+    Returns
+    -------
+    list
+        The parts of the sum, from which the nodes are drawn.
 
     Raises
     ------
@@ -109,28 +117,33 @@ def sum_out(builder: Builder, latents: Sequence[Latent], densities: Sequence[tup
         rows = np.flatnonzero(np.isin(of_element, list(tied)))
         if len(rows):
             rest.append((name, value, scope, rows))
+    parts: list[CellSum | PathSum | EliminationSum] = []
     for k, latent in enumerate(latents):
         if k in tied:
             continue
         if latent.path is not None:
-            builder.add(_along_path(builder, latent, sums.get(k)))
+            parts.append(_along_path(builder, latent, sums.get(k)))
         elif k in sums:
             builder.add(logsumexp(sums[k], 0))
+            parts.append(CellSum(latent, sums[k]))
     if rest:
-        _eliminate(builder, latents, cells, sorted(tied), rest)
+        parts.append(_eliminate(builder, latents, cells, sorted(tied), rest))
+    return parts
 
 
-def _along_path(builder: Builder, latent: Latent, log_emission: Var | None) -> Var:
-    """Log evidence of a path of hidden states, given the log densities (states, cells) of what depends on each cell."""
+def _along_path(builder: Builder, latent: Latent, log_emission: Var | None) -> PathSum:
+    """Add the evidence of a path of hidden states, given log densities (states, cells) of what depends on each cell."""
     assert latent.path is not None
     law, logs = latent.path.law, latent.path.logs
     if log_emission is None:
         raise NotLowered(latent.name, "a path on which no data depend")
     emission = log_emission.broadcast_to((latent.states, latent.size)).T
     if isinstance(law, MarkovLaw) and law.order == 1:
-        return markov_evidence(logs, emission, law.offsets, law.n_starts, law.n_steps)
-    kernel, flat, arrays = law.recursion(Machine(builder), logs, emission)
-    return log_evidence(kernel, flat, *arrays)
+        builder.add(markov_evidence(logs, emission, law.offsets, law.n_starts, law.n_steps))
+    else:
+        kernel, flat, arrays = law.recursion(Machine(builder), logs, emission)
+        builder.add(log_evidence(kernel, flat, *arrays))
+    return PathSum(latent, emission)
 
 
 def _path_density(builder: Builder, latent: Latent) -> Var:
@@ -173,7 +186,7 @@ def _eliminate(
     cells: Sequence[np.ndarray],
     tied: Sequence[int],
     densities: Sequence[tuple[str, Var, np.ndarray, np.ndarray]],
-) -> None:
+) -> EliminationSum:
     """Sum out nodes whose cells occur together, by variable elimination."""
     number = int(sum(len(each) for each in cells))
     place = np.full(number, -1)
@@ -206,4 +219,6 @@ def _eliminate(
         plan = planned(sizes, factors, length)
     except ModelError as error:
         raise NotLowered(densities[0][0], error.message) from None
-    builder.add(eliminated(builder, builder.concatenate(parts), plan.arrays))
+    flat = builder.concatenate(parts)
+    builder.add(eliminated(builder, flat, plan.arrays))
+    return EliminationSum(tuple(used), flat, plan)

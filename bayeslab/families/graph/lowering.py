@@ -7,7 +7,7 @@ means the same in both.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,7 +46,7 @@ from bayeslab.posterior.machine.laws import (
     ZeroSumNormal,
     ordered_categories,
 )
-from bayeslab.posterior.machine.model import MachineModel, Parameter
+from bayeslab.posterior.machine.model import MachineModel, Parameter, SummedPart
 from bayeslab.posterior.machine.program import Builder, Program, live
 from bayeslab.posterior.machine.transforms import Ordered, Transform
 from bayeslab.posterior.machine.vector_laws import vector_law
@@ -99,6 +99,9 @@ class Lowering(Walk):
         self.states: list[StateNode] = []
         self.slopes: list[Var] = []
         self.hidden_rows: list[HiddenRows] = []
+        # Parts of the sum over discrete nodes, and deterministic nodes that depend on these.
+        self.sums: Sequence[SummedPart] = ()
+        self.derived: dict[str, Var] = {}
 
     # -------------------------------------------------------------------------------- the model
 
@@ -134,6 +137,9 @@ class Lowering(Walk):
             self.coords,
             self.observed_cells,
             self.constants,
+            tuple(self.sums),
+            {latent.name: latent.symbol for latent in self.latents.values()},
+            self.derived,
         )
 
     def _intermediate(self) -> frozenset[str]:
@@ -165,6 +171,7 @@ class Lowering(Walk):
         if node.parents & self.summed:
             self.summed.add(node.name)
             self.dims[node.name] = dims
+            self.derived[node.name] = self.builder.as_var(value)
             return
         self._named(node.name, value, dims)
 
@@ -223,7 +230,7 @@ class Lowering(Walk):
         """Sum the discrete nodes out of the densities that depend on them."""
         first = self.nodes[next(iter(self.latents)).removesuffix("_unobserved")]
         with self.errors(first):
-            sum_out(self.builder, list(self.latents.values()), self.densities)
+            self.sums = sum_out(self.builder, list(self.latents.values()), self.densities)
 
     def _integrate(self) -> None:
         """Add the integrals over states and functions to the total."""

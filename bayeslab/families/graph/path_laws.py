@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.errors import EvidenceError
 from bayeslab.language.backends import PYTENSOR, Backend
 from bayeslab.latents.latent import Law
 
@@ -65,6 +66,24 @@ class PathLaw(ABC):
     @abstractmethod
     def law(self, logs: np.ndarray, log_emission: np.ndarray) -> Law:
         """The states of the cells given all data."""
+
+    def smoothed(self, name: str, logs: np.ndarray, log_emission: np.ndarray) -> np.ndarray:
+        """P(state | data), (cells, states).
+
+        Raises
+        ------
+        EvidenceError
+            The data are impossible; the message has the name of the node.
+        """
+        law = self.law(logs, log_emission)
+        expected = law.expected()
+        if not np.isfinite(expected.log_evidence).all():
+            raise EvidenceError(
+                f"'{name}': cell {int(law.impossible().max()) + 1} has probability zero in every state that can be"
+                " there: check P, initial and the densities for zeros",
+                code="probability-zero",
+            )
+        return expected.posterior
 
     @abstractmethod
     def simulate(self, logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -21,7 +21,7 @@ from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.special import LogSoftmax, Softmax, log_softmax, softmax
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from bayeslab.errors import EvidenceError, ModelError
+from bayeslab.errors import ModelError
 from bayeslab.families.graph.dependence import scopes_of
 from bayeslab.families.graph.discrete_layout import Latent
 from bayeslab.families.graph.discrete_nodes import Density, SummedOut, by_element, flat_at_zero, standing
@@ -118,15 +118,7 @@ class PathSum:
         EvidenceError
             The data are impossible.
         """
-        law = self.law.law(*self.at(table))
-        expected = law.expected()
-        if not np.isfinite(expected.log_evidence).all():
-            raise EvidenceError(
-                f"'{self.latent.name}': cell {int(law.impossible().max()) + 1} has probability zero in every state that"
-                " can be there: check P, initial and the densities for zeros",
-                code="probability-zero",
-            )
-        return expected.posterior
+        return self.law.smoothed(self.latent.name, *self.at(table))
 
     def terms(self, tables: np.ndarray) -> dict[str, np.ndarray]:
         """Log likelihood (draws, elements) of each cell of the nodes with data, given all their other cells.

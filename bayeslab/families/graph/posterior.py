@@ -21,6 +21,8 @@ from bayeslab.families.graph.domains import Domains
 from bayeslab.families.graph.gaps import nodes_with_gaps
 from bayeslab.families.graph.integrals import integrals_of
 from bayeslab.families.graph.lowering import lowered
+from bayeslab.families.graph.path_labels import Hidden, HiddenInGraph, HiddenInProgram
+from bayeslab.families.graph.path_labels import relabelled as renamed
 from bayeslab.families.graph.processes import check_inputs, unserved_lengthscales
 from bayeslab.families.graph.scope import lengths_of, twins_of
 from bayeslab.families.graph.spec import Graph
@@ -35,6 +37,7 @@ from bayeslab.posterior.answer import Plan
 from bayeslab.posterior.averaging import AVERAGED
 from bayeslab.posterior.contract import DataFinding, Draws, Posterior, Purpose
 from bayeslab.posterior.event_kinds import ATOM, DENSITY, PROBABILITY, UNREAD
+from bayeslab.posterior.machine.arrays import NotLowered
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -308,10 +311,18 @@ class GraphPosterior(Posterior):
 
     def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
         """Relabel exchangeable states of hidden paths consistently across draws."""
-        from bayeslab.families.graph.path_labels import relabelled as renamed
+        if not self.hidden_paths():
+            return None
+        hidden = self._hidden()
+        return None if hidden is None else renamed(hidden, twins_of(self.model), draws)
 
-        model_and_sums = self._with_paths()
-        return None if model_and_sums is None else renamed(*model_and_sums, twins_of(self.model), draws)
+    def _hidden(self) -> Hidden | None:
+        """The model at draws of its parameters: a program if the machine knows it, otherwise a graph of PyMC."""
+        try:
+            return HiddenInProgram(self.machine_model())
+        except NotLowered:
+            model_and_sums = self._with_paths()
+            return None if model_and_sums is None else HiddenInGraph(*model_and_sums)
 
     def decoded(
         self, draws: Draws, method: str, best: int, sequence: str | None, most: int = AVERAGED

@@ -91,6 +91,9 @@ class MachineDensity(LogDensity):
         points = np.concatenate([np.asarray(values[name], float).reshape(n, -1) for name in self.names], axis=1)
         return self.machine.program.outputs(points)
 
+    def recovered(self, flat: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray] | None:
+        return self.machine.recovered(flat, rng) if self.machine.sums else None
+
     def prior_points(self, seed: int, n: int, attempts: int | None = None) -> list[np.ndarray]:
         rng, left, points = np.random.default_rng(seed), attempts or n, list[np.ndarray]()
         try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,7 +15,20 @@ from bayeslab.posterior.machine.program import Builder, Program, live
 from bayeslab.posterior.machine.slow import outputs
 from bayeslab.posterior.machine.transforms import Transform
 
-__all__ = ["MachineModel", "Parameter"]
+__all__ = ["MachineModel", "Parameter", "SummedPart"]
+
+# Numbers in tables that are computed at a time.
+_BLOCK = 10_000_000
+
+
+class SummedPart(Protocol):
+    """A part of a sum over discrete nodes, from whose tables the nodes are drawn."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def tables(self) -> tuple[Var, ...]: ...
+    def drawn(self, tables: Sequence[np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +81,12 @@ class MachineModel:
     coords : dict of str to labels
     observed_cells, constants : dict of str to ndarray
         Data of observed nodes, and data that nodes use.
+    sums : tuple of SummedPart
+        Parts of the sum over discrete nodes.
+    unknowns : dict of str to Var
+        The discrete nodes that are summed out.
+    derived : dict of str to Var
+        Deterministic nodes that depend on them.
     """
 
     program: Program
@@ -78,6 +98,9 @@ class MachineModel:
     coords: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     observed_cells: Mapping[str, np.ndarray] = field(default_factory=dict)
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    sums: tuple[SummedPart, ...] = ()
+    unknowns: Mapping[str, Var] = field(default_factory=dict)
+    derived: Mapping[str, Var] = field(default_factory=dict)
 
     def start(self, given: Mapping[str, Any] | None = None) -> np.ndarray:
         """PyMC's initial point: given values, or the support point of each parameter, given those before it."""
@@ -126,6 +149,70 @@ class MachineModel:
             transform = parameter.transform.at([builder.constant(values[i]) for values in bounds])
             out.append(transform.forward(builder.constant(np.broadcast_to(x, parameter.law.shape).copy())).value)
         return out
+
+    def points_at(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Unconstrained points (draws, n_dim) of draws of all parameters by name, shape (draws, ...)."""
+        n = len(draws[self.parameters[0].name])
+        points, at = np.zeros((n, self.program.n_dim)), 0
+        for parameter in self.parameters:
+            values = np.asarray(draws[parameter.name], dtype=np.float64)
+            transform = parameter.transform
+            if transform is not None and transform.batched:
+                builder, bounds = Builder(), self.values_at(transform.inputs, points)
+                ndim = len(parameter.law.shape)
+                given = [builder.constant(b.reshape(n, *[1] * (ndim - b.ndim + 1), *b.shape[1:])) for b in bounds]
+                placed = transform.at(given).forward(builder.constant(values)).value
+            else:
+                placed = np.stack(self._coordinates(parameter, list(values), points))
+            points[:, at : at + parameter.size] = placed.reshape(n, -1)
+            at += parameter.size
+        return points
+
+    def recovered(self, points: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Discrete nodes that were summed out, drawn jointly at points, and deterministic nodes that depend on them.
+
+        Parameters
+        ----------
+        points
+            Unconstrained points, shape (points, n_dim).
+
+        Returns
+        -------
+        dict of str to ndarray (points, ...)
+        """
+        parts = list[dict[str, np.ndarray]]()
+        for tables in self.tables_at(points):
+            drawn: dict[str, np.ndarray] = {}
+            for part, its in zip(self.sums, tables, strict=True):
+                drawn |= part.drawn(its, rng)
+            parts.append(drawn)
+        out = {name: np.concatenate([part[name] for part in parts]) for name in self.unknowns}
+        return out | self._derived_at(points, out)
+
+    def tables_at(self, points: np.ndarray) -> Iterator[list[list[np.ndarray]]]:
+        """The tables of each part of the sum, shape (points, ...), in blocks of points."""
+        program = self._tables
+        step = max(1, _BLOCK // max(sum(var.size for var in program.named_outputs.values()), 1))
+        for i in range(0, len(points), step):
+            values = program.outputs(points[i : i + step])
+            yield [[values[f"{k} {j}"] for j in range(len(part.tables))] for k, part in enumerate(self.sums)]
+
+    @cached_property
+    def _tables(self) -> Program:
+        """The program that computes the tables of the parts of the sum."""
+        named = {f"{k} {j}": var for k, part in enumerate(self.sums) for j, var in enumerate(part.tables)}
+        return Program(self.builder, (), named)
+
+    def _derived_at(self, points: np.ndarray, drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Deterministic nodes at points and values of the discrete nodes."""
+        moving = {name: var for name, var in self.derived.items() if not var.constant}
+        needed = live(self.builder.instructions, [var.buffer for var in moving.values()])
+        given = [(self.unknowns[name].buffer, values.reshape(len(values), -1)) for name, values in drawn.items()]
+        values = outputs(self.builder.point, needed, moving, points, given) if moving else {}
+        return {
+            name: values[name] if name in values else np.broadcast_to(var.value, (len(points), *var.shape))
+            for name, var in self.derived.items()
+        }
 
     def values_at(self, variables: Sequence[Var], points: np.ndarray) -> list[np.ndarray]:
         """Values of arrays at points, shape (points, ...)."""

@@ -10,7 +10,7 @@ adds its partial derivatives to the adjoints of its arguments, and it needs no b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -292,6 +292,8 @@ class Program:
     ----------
     parts
         Parts of the log density that are included.
+    named
+        Named quantities; default: those of the builder.
 
     Attributes
     ----------
@@ -302,10 +304,12 @@ class Program:
         Those of the named quantities.
     """
 
-    def __init__(self, builder: Builder, parts: Collection[Part] = PARTS) -> None:
+    def __init__(
+        self, builder: Builder, parts: Collection[Part] = PARTS, named: Mapping[str, Var] | None = None
+    ) -> None:
         self.n_dim = builder.point.size
         self.point, self.constant = builder.point, sum(builder.offsets[part] for part in parts)
-        self.named_outputs = dict(builder.named_outputs)
+        self.named_outputs = dict(builder.named_outputs if named is None else named)
         self._results = Buffer(sum(var.size for var in self.named_outputs.values()))
         at, copies = 0, list[Instruction]()
         for var in self.named_outputs.values():

@@ -75,6 +75,10 @@ def _value(item: Instruction, args: list[np.ndarray]) -> Any:
             sums = np.zeros(options["size"])
             np.add.at(sums, options["index"], np.ravel(args[0]))
             return sums.reshape(item.output.shape if item.output is not None else ())
+        if op == "lookup":
+            return args[0][tuple(index.astype(np.int64) for index in args[1:])]
+        if op == "concatenate":
+            return np.concatenate(args, axis=options["axis"])
         if op == "eliminate":
             return eliminated_slowly(args[0], options["index"])
         if op == "markov":
@@ -92,12 +96,23 @@ def total(parameters: Buffer, instructions: Sequence[Instruction | Loop], point:
 
 
 def outputs(
-    parameters: Buffer, instructions: Sequence[Instruction | Loop], named: Mapping[str, Var], points: np.ndarray
+    parameters: Buffer,
+    instructions: Sequence[Instruction | Loop],
+    named: Mapping[str, Var],
+    points: np.ndarray,
+    unknowns: Sequence[tuple[Buffer, np.ndarray]] = (),
 ) -> dict[str, np.ndarray]:
-    """Named arrays at each point, shape (points, ...)."""
+    """Named arrays at each point, shape (points, ...).
+
+    Parameters
+    ----------
+    unknowns
+        Buffers of discrete unknowns, with their values at each point, shape (points, size).
+    """
     rows: dict[str, list[np.ndarray]] = {name: [] for name in named}
-    for point in points:
+    for k, point in enumerate(points):
         memory = _Memory(parameters, point)
+        memory.arrays |= {id(buffer): values[k].astype(np.float64) for buffer, values in unknowns}
         memory.run(instructions)
         for name, var in named.items():
             rows[name].append(np.array(memory.read(var, 0), dtype=np.float64))

@@ -34,9 +34,12 @@ class Transform(ABC):
     ----------
     name : str
         PyMC's name, which is part of the names of the coordinates.
+    batched : bool
+        Whether ``forward`` accepts arrays with axes before those of a parameter.
     """
 
     name: ClassVar[str]
+    batched: ClassVar[bool] = True
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the coordinates of a parameter."""
@@ -249,6 +252,7 @@ class CholeskyPacked(Transform):
 
     n: int
     name: ClassVar[str] = "cholesky-cov-packed"
+    batched: ClassVar[bool] = False
 
     @property
     def diagonal(self) -> np.ndarray:
