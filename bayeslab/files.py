@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 import sys
-import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bayeslab.errors import BayeslabError, DataError, RunError
 
-__all__ = ["is_there", "memory_size", "ordinary_size", "read_npz", "shown", "write_npz", "write_text"]
+__all__ = [
+    "is_there",
+    "memory_size",
+    "ordinary_size",
+    "read_npz",
+    "replacing",
+    "shown",
+    "write_npz",
+    "write_picture",
+    "write_text",
+]
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -76,37 +88,57 @@ def memory_size() -> int:
         return min(sys.maxsize, 16 << 30)
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A new file beside a path, which takes the path's place when the block ends, and is removed if the block raises.
+
+    So a path holds the old content or the complete new one, also after a kill or on a full disk. The new file's name
+    ends as the path does, since many writers choose a format by it.
+    """
+    temporary = path.with_name(f".{path.stem[:100]}.{secrets.token_hex(8)}{path.suffix}")
+    try:
+        # Never through an existing file or link; unlike those of `tempfile`, the permissions follow the user's mask.
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        yield temporary
+        with temporary.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        error.filename = os.fspath(path)  # of a full disk there is none, and that of the new file means nothing
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file completely or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_picture(figure: Any, path: Path, *, dpi: int = 150) -> None:
+    """Write a figure of Matplotlib, completely or not at all, in the format of the path's suffix.
+
+    Raises
+    ------
+    RunError
+        The file cannot be written.
+    """
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        with replacing(path) as temporary:
+            figure.savefig(temporary, dpi=dpi)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise RunError(f"cannot be written: {reason}", where=shown(path), code="cannot-write") from None
 
 
 def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays, completely or not at all."""
-    temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as stream:
+        with replacing(path) as temporary, temporary.open("wb") as stream:
             np.savez(stream, **arrays)  # type: ignore[arg-type]
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
     except OSError as error:
         raise RunError(f"cannot be written: {error.strerror}", where=shown(path), code="cannot-write") from None
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:

@@ -44,6 +44,7 @@ def command(
     json: JsonOption = False,
 ) -> int:
     """Simulation-based calibration. After an interruption, the same command with the same seed continues it."""
+    from bayeslab.files import write_picture
     from bayeslab.results.calibrate import calibrate
 
     options = assignments(set_ or [], elsewhere(calibrate))
@@ -54,7 +55,7 @@ def command(
     where: dict[str, Any] = {"jobs": jobs, "scheduler": scheduler, "runs": runs}
     calibration = calibrate(file, n, data, method, seed=seed, progress=not quiet, **where, **options)
     for kind, picture in pictures.items():
-        calibration.plot(kind).savefig(picture, dpi=150)
+        write_picture(calibration.plot(kind), picture)
     if json:
         print_json(
             {

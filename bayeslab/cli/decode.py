@@ -45,12 +45,13 @@ def command(
 ) -> None:
     """Decode the hidden states of a sequence."""
     from bayeslab.data.tables import write_table
+    from bayeslab.files import write_picture
     from bayeslab.results.decode import decode, plot_states
 
     check_output(out, source, data, force=force)
     if out is not None and out.suffix in (".svg", ".png", ".pdf"):
         figure = plot_states(source, data, sequence=sequence)
-        figure.savefig(out, dpi=150)
+        write_picture(figure, out)
         print(f"written {out}")
         return
     frame = decode(source, data, method, best=best, sequence=sequence, draws=draws)

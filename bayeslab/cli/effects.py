@@ -93,6 +93,7 @@ def command(
     """Effects of predictors on the expected outcome, in its units: comparisons, slopes and expected outcomes."""
     from bayeslab import fitting
     from bayeslab.data.tables import write_table
+    from bayeslab.files import write_picture
     from bayeslab.results.effects.estimates import formatted
 
     if plot is not None and plot.suffix not in _FORMATS:
@@ -131,7 +132,7 @@ def command(
             scale=scale,  # type: ignore[arg-type]
             ci_prob=ci_prob,
         )
-        drawn.savefig(plot, dpi=150)
+        write_picture(drawn, plot)
     frame = effects.table
     if out is not None:
         write_table({name: frame[name].to_numpy() for name in frame.columns}, out)

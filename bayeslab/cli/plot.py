@@ -30,6 +30,7 @@ def command(
 ) -> None:
     """Draw a picture of a run: training curves, components, states, topics, a process, edges, or a predictive check."""
     from bayeslab import fitting
+    from bayeslab.files import write_picture
 
     if out is not None and out.suffix not in _FORMATS:
         raise OptionError(f"{out}: pictures are written as {', '.join(_FORMATS)}", code="unknown-format")
@@ -37,5 +38,5 @@ def command(
     fit = fitting.open_run(run)
     wanted = what or pictures.first(fit)
     path = out or run / f"{wanted}.png"
-    fit.plot(wanted, columns=columns.split(",") if columns else None).savefig(path, dpi=150)
+    write_picture(fit.plot(wanted, columns=columns.split(",") if columns else None), path)
     print(f"written {path}")

@@ -14,7 +14,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -25,7 +25,7 @@ from bayeslab.data.cells import LARGEST_EXACT, MISSING_WORDS, Cells, as_text, ch
 from bayeslab.data.dataset import Dataset
 from bayeslab.data.frames import frame_columns
 from bayeslab.errors import DataError, listed, printable
-from bayeslab.files import is_there, memory_size, ordinary_size, shown
+from bayeslab.files import is_there, memory_size, ordinary_size, replacing, shown
 from bayeslab.language.spec import DataSource
 
 __all__ = ["read_dataset", "write_netcdf", "write_table"]
@@ -432,12 +432,11 @@ def write_table(columns: Mapping[str, Any], path: Path) -> None:
     import pandas as pd
 
     frame = pd.DataFrame(dict(columns))
-    temporary = path.with_name(f".{path.name}.partial")
-    writers = {
-        ".csv": lambda: frame.to_csv(temporary, index=False),
-        ".tsv": lambda: frame.to_csv(temporary, index=False, sep="\t"),
-        ".parquet": lambda: frame.to_parquet(temporary),
-        ".json": lambda: frame.to_json(temporary, orient="records"),
+    writers: dict[str, Callable[[Path], Any]] = {
+        ".csv": lambda file: frame.to_csv(file, index=False),
+        ".tsv": lambda file: frame.to_csv(file, index=False, sep="\t"),
+        ".parquet": lambda file: frame.to_parquet(file),
+        ".json": lambda file: frame.to_json(file, orient="records"),
     }
     if path.suffix.lower() not in writers:
         raise DataError(
@@ -446,21 +445,16 @@ def write_table(columns: Mapping[str, Any], path: Path) -> None:
             code="unknown-format",
         )
     try:
-        writers[path.suffix.lower()]()
-        os.replace(temporary, path)
+        with replacing(path) as temporary:
+            writers[path.suffix.lower()](temporary)
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", where=str(path), code="cannot-write") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def write_netcdf(content: Any, path: Path) -> None:
     """Write a Dataset or DataTree as NetCDF, completely or not at all."""
-    temporary = path.with_name(f".{path.name}.partial")
     try:
-        content.to_netcdf(temporary, engine="h5netcdf")
-        os.replace(temporary, path)
+        with replacing(path) as temporary:
+            content.to_netcdf(temporary, engine="h5netcdf")
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror or error}", where=str(path), code="cannot-write") from None
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -142,6 +143,40 @@ def test_a_full_disk_behind_standard_output(folder, line):
 
 
 @pytest.mark.slow(why="processes")
+@pytest.mark.parametrize(
+    "line",
+    ["plot runs/line --out old.png", "plot runs/line --out old.svg", "effects runs/line --of x --plot old.png"],
+)
+def test_a_disk_that_fills_up_leaves_the_old_picture(folder, capsys, monkeypatch, line):
+    from matplotlib.figure import Figure
+
+    def interrupted(self, file, **_):
+        Path(file).write_bytes(b"half a picture")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", interrupted)
+    old = Path(line.split()[-1])
+    old.write_text("the old content")
+    before = sorted(path.name for path in folder.iterdir())
+    status, out, err = call(capsys, *line.split(), "--force")
+    assert (status, out, err) == (1, "", f"error: {old}: cannot be written: No space left on device\n")
+    assert old.read_text() == "the old content" and sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_file_is_not_written_through_a_link_and_has_the_permissions_of_the_mask(tmp_path, monkeypatch):
+    from bayeslab.files import write_text
+
+    (tmp_path / "other").write_text("of somebody else")
+    (tmp_path / "page.html").symlink_to(tmp_path / "other")
+    mask = os.umask(0o077)
+    try:
+        write_text(tmp_path / "page.html", "new")
+    finally:
+        os.umask(mask)
+    assert (tmp_path / "other").read_text() == "of somebody else" and (tmp_path / "page.html").read_text() == "new"
+    assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_terminal_without_unicode_shows_what_it_can(tmp_path):
     written(tmp_path)
     text = MODEL.replace("data:", "about: größer als zuvor\ndata:")
