@@ -71,13 +71,18 @@ def _run(arguments: Sequence[str] | None) -> int:
         _leave_at_once(arguments)
         status = _failed("interrupted", debug, 130)
         failure = _Failure(code="run.interrupted", message="interrupted")
-    except BrokenPipeError:
-        # The process that read our output (head, less) has ended.
+    except (BrokenPipeError, SystemExit) as error:
+        # The process that read our output (head, less) has ended. Rich and Typer exit while they handle that.
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     except OSError as error:
         status = _failed(_out_of_reach(error), debug)
         failure = _Failure(code="run.system", message=_out_of_reach(error))
+    except UnicodeEncodeError as error:
+        text = f"names of files are in {error.encoding} here, which lacks letters of {error.object!r}: set PYTHONUTF8=1"
+        status, failure = _failed(text, debug), _Failure(code="run.system", message=text)
     except Exception as error:  # noqa: BLE001 - a traceback is for --debug; the user gets one line
         parsed = _usage(error)
         if parsed is None:

@@ -177,6 +177,31 @@ def test_a_file_is_not_written_through_a_link_and_has_the_permissions_of_the_mas
     assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow(why="processes")
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+@pytest.mark.parametrize("line", ["examples", "show runs/line", "schema", "--help"])
+def test_a_reader_that_leaves_is_no_error(folder, line):
+    """As of ``bayeslab show RUN | head -1`` in a shell with pipefail."""
+    env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    unread, writing = os.pipe()
+    os.close(unread)
+    words = [sys.executable, "-m", "bayeslab.cli", *line.split()]
+    done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, text=True, env=env, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow(why="processes")
+def test_a_name_that_the_file_system_cannot_write(tmp_path):
+    written(tmp_path)
+    (tmp_path / "m.yaml").write_text(MODEL.replace("name: line", "name: größe"), encoding="utf-8")
+    env = os.environ | {"PYTHONPATH": str(ROOT), "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = [sys.executable, "-m", "bayeslab.cli", "fit", "m.yaml", "--quiet"]
+    done = subprocess.run(words, capture_output=True, env=env, cwd=tmp_path, check=False)
+    if done.returncode:  # some systems have names in UTF-8 whatever the locale
+        assert done.stderr.startswith(b"error: names of files are in ascii here") and done.stderr.count(b"\n") == 1
+
+
 def test_a_terminal_without_unicode_shows_what_it_can(tmp_path):
     written(tmp_path)
     text = MODEL.replace("data:", "about: größer als zuvor\ndata:")
