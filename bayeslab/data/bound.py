@@ -6,6 +6,7 @@ of data-only reductions (``mean(height)``), which stay those of the fit when the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Defined, Evaluator
 from bayeslab.language.expressions import Expression
+from bayeslab.language.functions import word_of_order
 
 __all__ = ["Data", "Memory"]
 
@@ -391,6 +393,34 @@ class Data:
         if self.of_rows and term.factor is not None:
             self.labels.setdefault(name, self.labels[term.factor])  # a factor of the rows under a name of its own
         return replace(term, column=name, given=True)
+
+    def of_order(self, texts: Iterable[str]) -> list[str]:
+        """Computed columns with a value for each row that depends on the order of the rows.
+
+        Parameters
+        ----------
+        texts
+            What the model says: only columns that it names, or that these are computed from, count.
+        """
+        named = {word for text in texts for word in re.findall(r"\w+", text)}
+        wanted, out = [name for name in self.derive if name in named and name not in self.dataset.columns], list[str]()
+        while wanted:
+            name = wanted.pop()
+            if name in out or not self.has(name):
+                continue
+            wanted += self.derive[name].names & self.derive.keys() - self.dataset.columns.keys()
+            rows = self.dataset.rows
+            if word_of_order(self.derive[name].tree, rows) and rows in self.term(name, missing=True).dims:
+                out.append(name)
+        return out
+
+    def settled(self, names: Iterable[str]) -> Dataset:
+        """The dataset with some computed columns as given ones, so that they do not change when rows are left out."""
+        columns = dict(self.dataset.columns)
+        for name in names:
+            term = self.term(name, missing=True)
+            columns[name] = Column(np.array(term.value, dtype=float), tuple(term.dims))
+        return replace(self.dataset, columns=columns)
 
     def memory(self) -> Memory:
         """The memory that predictions for new data need."""

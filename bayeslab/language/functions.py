@@ -26,6 +26,7 @@ __all__ = [
     "function_of",
     "is_whole",
     "numpy_reduction",
+    "word_of_order",
 ]
 
 # name: (minimum, maximum) number of positional arguments and the allowed keywords.
@@ -221,3 +222,16 @@ def numpy_reduction(name: str, value: np.ndarray, axis: tuple[int, ...]) -> Any:
     if not value.size:
         raise DataError(f"{name}() of no values", code="no-values")
     return getattr(value, name)(axis=axis)
+
+
+def word_of_order(tree: ast.AST, rows: str) -> str | None:
+    """The first function in an expression whose value in a row depends on the order of the rows, or None."""
+    for call in ast.walk(tree):
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
+            continue
+        word, dims = call.func.id, [arg.id for arg in call.args if isinstance(arg, ast.Name)]
+        if word in ("lag", "previous") or (word == "index" and dims == [rows]):
+            return word
+        if word in ("cumsum", "cumprod") and (len(call.args) == 1 or dims[-1:] == [rows]):
+            return word
+    return None

@@ -206,6 +206,14 @@ class Posterior(ABC):
             return ()
         return tuple(n for n in self.outcomes() if n not in columns or self.data.present(n))
 
+    def computed_in_order(self) -> list[str]:
+        """Computed columns of the model that depend on the order of the rows, such as ``lag(x, 1, start=0)``."""
+        return self.data.of_order([str(self.spec.model_dump())])
+
+    def in_order(self) -> str | None:
+        """What else depends on the order of the rows, so that some of them are another series; default None."""
+        return None
+
     def bound_data(self) -> Data:
         """The data as the graph has them, checked against the model; default: the data unchanged and unchecked."""
         return self.data

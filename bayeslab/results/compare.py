@@ -25,7 +25,7 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,6 +34,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Dataset
 from bayeslab.engines.toolbox.contract import engine
 from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.job import Job, options_of
@@ -277,10 +279,11 @@ def _row_of(fit: Fitted, node: str, position: int) -> int | None:
 def _held_out_exactly(fit: Fitted, node: str, position: int, row: int) -> float | None:
     """From an exact refit: the ratio of the evidence with and without the row, or the predictive density."""
 
-    data = _without_row(fit, row)
-    plan = fit.bound_model.on(data).exact_plan
+    in_order = fit.bound_model.in_order() is not None
+    data = _without_cell(fit, node, position) if in_order else _without_row(fit, row)
+    plan = "" if data is None else fit.bound_model.on(data).exact_plan
     if isinstance(plan, str):
-        return None
+        return _held_out_by_engine(fit, node, position) if in_order else None
     rest = plan.solve()
     whole = log_evidence(fit)
     if math.isfinite(whole) and math.isfinite(rest.log_evidence):
@@ -308,25 +311,30 @@ def _held_out_by_gibbs(fit: Fitted, node: str, position: int) -> float | None:
         return _predicted(fit, data, node, position)
     # The refit's partitions must be of the remaining rows, so the row is bound as new data to them.
     rest = _run_again(fit, data, None)
-    one_row = fit.data.dataset.take(np.array([row]))
+    one_row = _settled(fit).take(np.array([row]))
     one = bind(fit.model, one_row, fit.model.factors(), fit.data.memory())
     one.origin = data
     by_node = rest.bound_model.on(one).log_likelihoods(posterior_values(rest))
     assert by_node is not None
     terms = by_node["row"][1]
-    return bridge(terms.ravel(), _at(fit, node, position))
+    return _across(terms.ravel(), _at(fit, node, position))
 
 
 def _without_row(fit: Fitted, row: int | np.ndarray) -> Any:
     """The fit's data without one or several rows; levels and values of reductions are kept."""
 
-    whole = fit.data.dataset
+    whole = _settled(fit)
     n_rows = len(fit.data.labels[whole.rows])
     rest = whole.take(np.delete(np.arange(n_rows), row))
     data = bind(fit.model, rest, fit.model.factors(), fit.data.memory())
     # Data-scaled priors and centred predictors stay those of all rows, so that the model is the same.
     data.origin, data.part = fit.data, True
     return data
+
+
+def _settled(fit: Fitted) -> Dataset:
+    """The fit's data, in which computed columns that depend on the order of the rows are given ones."""
+    return fit.data.settled(fit.bound_model.computed_in_order())
 
 
 def _predicted(fit: Fitted, data: Any, node: str, position: int) -> float | None:
@@ -336,18 +344,24 @@ def _predicted(fit: Fitted, data: Any, node: str, position: int) -> float | None
         terms = log_likelihood(rest, fit.data)[node].to_numpy()
     except DataError:
         return None
-    return bridge(terms.reshape(*terms.shape[:2], -1)[..., position].ravel(), _at(fit, node, position))
+    return _across(terms.reshape(*terms.shape[:2], -1)[..., position].ravel(), _at(fit, node, position))
 
 
 def _held_out_of_sums(fit: Fitted, node: str, position: int) -> float | None:
     """From a refit with the cell missing: the sum over states and discrete nodes then omits its factor."""
+    data = _without_cell(fit, node, position)
+    return None if data is None else _predicted(fit, data, node, position)
+
+
+def _without_cell(fit: Fitted, node: str, position: int) -> Data | None:
+    """The fit's data with one cell of an outcome missing; None if the terms are not the cells of a column."""
     column, terms = fit.data.dataset.columns.get(node), fit.data_tree["log_likelihood"][node]
     if column is None or terms.dims[2:] != column.dims:
         return None
-    rest = fit.data.dataset.emptied(node, position)
+    rest = _settled(fit).emptied(node, position)
     data = bind(fit.model, rest, fit.model.factors(), fit.data.memory())
     data.origin, data.part = fit.data, True
-    return _predicted(fit, data, node, position)
+    return data
 
 
 def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
@@ -359,7 +373,7 @@ def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
     import pymc as pm
 
     graph = pointwise_graph(fit.bound_model)
-    observed = next((rv for rv in graph.observed_RVs if rv.name.removesuffix("_observed") == node), None)
+    observed = _observed_in(graph, node)
     if observed is None or any(rv.dtype.startswith("int") for rv in graph.free_RVs):
         return None  # engines do not sample discrete nodes, only sum them out
     outputs = graph.logp(vars=[observed], sum=False, jacobian=False)
@@ -367,23 +381,61 @@ def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
     known = np.ravel(fit.data_tree["log_likelihood"][node].to_numpy()[0, 0])
     if not np.allclose(np.ravel(expand(graph, first, outputs)[0][0]), known, rtol=1e-6, atol=1e-9):
         return None  # the graph's terms are not those of single observations (weights)
-    flat = outputs[0].ravel()
-    with graph:
-        chosen = np.zeros(len(known))
-        chosen[position] = 1.0
-        pm.Potential("left_out_", -(flat * chosen).sum())
-    rest = _run_again(fit, fit.data, graph)
-    plain = pointwise_graph(fit.bound_model)
-    observed = next(rv for rv in plain.observed_RVs if rv.name.removesuffix("_observed") == node)
-    (drawn,) = expand(plain, value_draws(rest, plain), plain.logp(vars=[observed], sum=False, jacobian=False))
-    return bridge(drawn.reshape(len(drawn), -1)[:, position], _at(fit, node, position))
+
+    def drawn(share: float) -> Array:
+        """The observation's log likelihood at draws of the posterior with this power of it."""
+        graph = pointwise_graph(fit.bound_model)
+        terms = graph.logp(vars=[_observed_in(graph, node)], sum=False, jacobian=False)[0].ravel()
+        with graph:
+            chosen = np.zeros(len(known))
+            chosen[position] = 1.0 - share
+            pm.Potential("left_out_", -(terms * chosen).sum())
+        rest = _run_again(fit, fit.data, graph)
+        plain = pointwise_graph(fit.bound_model)
+        outputs = plain.logp(vars=[_observed_in(plain, node)], sum=False, jacobian=False)
+        (values,) = expand(plain, value_draws(rest, plain), outputs)
+        return np.asarray(values.reshape(len(values), -1)[:, position], float)
+
+    return _in_steps(drawn, (0.0, drawn(0.0)), (1.0, _at(fit, node, position)))
+
+
+def _observed_in(graph: Any, node: str) -> Any:
+    """The observed variable of a node in a graph; None if there is none."""
+    return next((rv for rv in graph.observed_RVs if rv.name.removesuffix("_observed") == node), None)
+
+
+def _in_steps(
+    drawn: Callable[[float], Array], low: tuple[float, Array], high: tuple[float, Array], steps: int = 16
+) -> float | None:
+    """The log ratio of two posteriors' normalising constants, through others between them if they do not overlap.
+
+    Parameters
+    ----------
+    drawn
+        The observation's log likelihood at draws of the posterior with a power of it.
+    low, high
+        A power of the observation's likelihood, and its log likelihood at the draws.
+    steps
+        The largest number of steps between the two.
+    """
+    width = high[0] - low[0]
+    direct = _across(width * low[1], width * high[1])
+    if direct is not None or steps < 2:
+        return direct
+    # Near the posterior without an outlier the likelihood varies most: small powers come first.
+    middle = low[0] + width / 4
+    between = (middle, drawn(middle))
+    lower = _in_steps(drawn, low, between, steps // 2)
+    upper = None if lower is None else _in_steps(drawn, between, high, steps // 2)
+    return None if lower is None or upper is None else lower + upper
 
 
 def _run_again(fit: Fitted, data: Any, graph: Any) -> Fitted:
     """Run the fit's engine with its options on other data, or on a changed graph."""
 
-    module = engine(fit.method)
-    options = options_of(module.options, fit.info["options"], fit.method)
+    method = "nuts" if fit.method == "exact" and graph is not None else fit.method  # the density is not a model's
+    module = engine(method)
+    options = options_of(module.options, fit.info["options"] if method == fit.method else {}, method)
     posterior = fit.bound_model.on(data)
     outcome = module.run(Job(posterior, options, fit.seed, Progress(None), built=graph))
     return Fitted(posterior, outcome.groups, outcome.verdict, fit.info, None)
@@ -393,6 +445,24 @@ def _at(fit: Fitted, node: str, position: int) -> Array:
     """Log likelihoods of one observation at the fit's draws."""
     values = fit.data_tree["log_likelihood"][node].transpose("chain", "draw", ...).to_numpy()
     return np.asarray(values.reshape(values.shape[0] * values.shape[1], -1)[:, position], float)
+
+
+# Largest standard error of a log density from bridge sampling; above it the two posteriors hardly overlap.
+_WIDEST = 0.3
+
+
+def _across(without: Array, included: Array) -> float | None:
+    """:func:`bridge`, or None if the draws of the two posteriors overlap too little for it."""
+    value = bridge(without, included)
+    share = without.size / (without.size + included.size)
+    # The two averages of Meng and Wong's bridge, equal at the solution, and their relative errors.
+    below = 1.0 / (share * np.exp(np.minimum(value - without, 700.0)) + 1 - share)
+    above = 1.0 / (share + (1 - share) * np.exp(np.minimum(included - value, 700.0)))
+    means = np.array([below.mean(), above.mean()])
+    if not np.all(means > 0) or abs(math.log(means[0] / means[1])) > 0.01:
+        return None
+    error = math.hypot(*(part.std() / (part.mean() * math.sqrt(part.size)) for part in (below, above)))
+    return value if error <= _WIDEST else None
 
 
 def bridge(without: Array, included: Array) -> float:

@@ -345,6 +345,7 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
                 f"'{name}' predicts {listed(names)}, not '{target}'{hint(target, names)}", code="unknown-variable"
             )
     for entry in entries:
+        _check_order(entry)
         if not entry.whole.has(target):
             raise DataError(
                 f"{entry.name}: a model of the family {entry.model.model.family} has no column here with one outcome a"
@@ -370,6 +371,19 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
     censored = any(each is not None and bool(np.isin(each, (LEFT, RIGHT)).any()) for each in marks)
     one_scale = not any(unlike_kinds(marks[0], its) for its in marks[1:])
     return _Task(target, first.model.data.rows, *found_all[0], loss, censored, one_scale)
+
+
+def _check_order(entry: _Entry) -> None:
+    """Refuse models of rows in an order: a part of the rows would be another series."""
+    names, what = entry.posterior.computed_in_order(), entry.posterior.in_order()
+    if not names and what is None:
+        return
+    raise OptionError(
+        f"{entry.name}: {what or f"the computed column '{names[0]}'"} depends on the order of the rows, and rows that"
+        " remain when others are left out would follow each other as they do not in the table: "
+        + ("compare such models by compare" if what else "compute it in the table instead"),
+        code="not-applicable",
+    )
 
 
 def _kinds(entries: Sequence[_Entry], target: str, classes: Mapping[str, bool]) -> str:

@@ -31,6 +31,7 @@ from bayeslab.families.graph.states import check_state_node
 from bayeslab.families.graph.walk import node_errors
 from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.expressions import parse
+from bayeslab.language.functions import word_of_order
 from bayeslab.language.nodes import Node, byproducts, nodes_of, sorted_nodes
 from bayeslab.memory import require_memory
 from bayeslab.posterior.answer import Plan
@@ -264,6 +265,17 @@ class GraphPosterior(Posterior):
                     continue
             builder = Builder(self.model, self.data, purpose, targets)
             return builder, builder.build()
+
+    def in_order(self) -> str | None:
+        rows = self.data.dataset.rows
+        for node in nodes_of(self.spec.nodes).values():
+            if rows not in node.dims:
+                continue
+            if node.dims[-1] == rows and (node.hidden_path or node.states):
+                return f"the {'path' if node.hidden_path else 'states'} '{node.name}'"
+            if word := word_of_order(node.expression.tree, rows):
+                return f"{word} in the node '{node.name}'"
+        return None
 
     def machine_model(self) -> MachineModel:
         return lowered(self.model, self.data)

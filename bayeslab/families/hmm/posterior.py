@@ -150,6 +150,9 @@ class HMMPosterior(Posterior):
 
         return tuple(candidate(self.model, self.data, n) for n in spec.ranged)
 
+    def in_order(self) -> str | None:
+        return "the sequence of states"
+
     def priors(self) -> dict[str, str]:
         """The prior of each unknown."""
         if self._continuous:

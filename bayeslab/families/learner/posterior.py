@@ -46,6 +46,10 @@ class LearnerPosterior(Posterior):
         assert isinstance(self.model.model, Learner)
         return self.model.model
 
+    def computed_in_order(self) -> list[str]:
+        """Computed columns that depend on the order of the rows; without ``inputs`` all columns are used."""
+        return self.data.of_order(self.spec.inputs or self.data.derive)
+
     @cached_property
     def prepared(self) -> Prepared:
         """The learning problem: inputs, target and task."""

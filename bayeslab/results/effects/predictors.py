@@ -38,6 +38,12 @@ def expectation_of(fit: Fitted) -> Expectation:
             " regression has: fit.predict gives the predictions of any model",
             code="other-family",
         )
+    if names := fit.bound_model.computed_in_order():
+        raise OptionError(
+            f"effects are of rows by themselves, and the computed column '{names[0]}' depends on the order of the rows:"
+            " compute it in the table instead",
+            code="not-applicable",
+        )
     return made
 
 
