@@ -185,5 +185,5 @@ def test_leave_one_out_terms_are_of_predicted_rows():
 
 def test_an_unscored_window_has_no_cross_validation():
     table = pd.DataFrame({"y": drifting(), "x": np.arange(120.0)})
-    with refused("model.not-applicable", "window"):
+    with refused("option.not-applicable", "sequence of states"):
         bl.cross_validate({"w1": model()}, table, method="em", folds=3, progress=False)

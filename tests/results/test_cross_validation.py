@@ -386,11 +386,15 @@ def test_a_learner_of_numbers_has_densities_and_a_count_a_probability():
 
 
 @pytest.mark.parametrize(
-    "words", [{"family": "mixture", "components": 2}, {"family": "hmm", "states": 2, "emission": "gaussian"}]
+    ("words", "why"),
+    [
+        ({"family": "mixture", "components": 2}, "'x'"),
+        ({"family": "hmm", "states": 2, "emission": "gaussian"}, "the sequence of states"),
+    ],
 )
-def test_models_without_a_target_are_refused(words):
+def test_models_without_a_target_are_refused(words, why):
     data = {"x": np.concatenate([np.arange(10.0), 50 + np.arange(10.0)])}
     model = bl.Model(name="m", data={"rows": "row"}, model={**words, "columns": ["x"]})
     with pytest.raises(bl.BayeslabError) as caught:
         bl.cross_validate({"m": model}, data, folds=2, seed=1, method="em")
-    assert "'x'" in caught.value.message
+    assert why in caught.value.message
