@@ -23,7 +23,7 @@ from tests.posterior.machine.checks import differences
 QUICK = ("eight_schools", "stackloss", "women_1")
 SLOW = (
     "absences", "airline", "airquality", "birth_weight", "births", "braking", "crime", "diabetes", "faithful", "faithful_net", "gasoline", "housing",
-    "insect_sprays", "insurance", "longley", "nile", "phones", "radon", "radon_formula", "radon_slopes", "sleep",
+    "insect_sprays", "insurance", "longley", "nile", "phones", "radon", "radon_formula", "radon_map", "radon_slopes", "sleep",
     "sunspots", "trees", "women_2", "women_3",
 )  # fmt: skip
 #: Models with discrete nodes that are summed out.
@@ -33,7 +33,6 @@ SUMS = (
 )  # fmt: skip
 #: Models of these families that PyTensor evaluates, and the words that say why.
 OTHERS = {
-    "radon_map": "integrated out",
 }  # fmt: skip
 #: Distances of the points from the start. Near its end points a Beta of a mean, or counts of a huge mean, have no digits
 #: in PyMC's formulas.

@@ -29,7 +29,8 @@ from bayeslab.language.spec import Model
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.families.graph.function_sums import FunctionNode, FunctionSum
+    from bayeslab.families.graph.function_layout import FunctionNode
+    from bayeslab.families.graph.function_sums import FunctionSum
     from bayeslab.families.graph.joint_sums import JointSum
     from bayeslab.families.graph.path_laws import HiddenPath
     from bayeslab.families.graph.path_sums import Sums

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bayeslab.families.graph.function_layout import Entering, FunctionNode, integrable, kernel_inputs, layout_of
 from bayeslab.families.graph.lowered_rows import HiddenRows, by_row, rows_apart
 from bayeslab.families.graph.state_components import KERNEL, StateNode, filter_inputs
 from bayeslab.posterior.machine.arrays import NotLowered, Var
@@ -13,7 +14,38 @@ from bayeslab.posterior.machine.backend import Machine
 from bayeslab.posterior.machine.evidence import log_evidence
 from bayeslab.posterior.machine.program import Builder
 
-__all__ = ["states_evidence"]
+__all__ = ["functions_evidence", "states_evidence"]
+
+
+class _Rows(Entering):
+    """Rows of a program."""
+
+    def moves(self, value: Var) -> bool:
+        return not value.constant
+
+    def numbers(self, value: Var) -> np.ndarray:
+        return value.value
+
+
+def functions_evidence(builder: Builder, functions: Sequence[FunctionNode], rows: HiddenRows) -> Var:
+    """The log of the integral over functions that enter the mean of a normal node.
+
+    Raises
+    ------
+    NotLowered
+        Not all of them enter it linearly, or integration would cost far more than sampling them.
+    """
+    if not integrable(functions):
+        raise NotLowered(rows.name, "functions of several kinds in its mean")
+    mean, places = rows_apart(builder, rows, {node.name: node.symbol for node in functions})
+    shape, machine = rows.observed.shape, Machine(builder)
+    coefficients = {node.name: by_row(mean.coefficients[node.name], shape, places) for node in functions}
+    offset, sigma = (by_row(value, shape, places) for value in (mean.offset, rows.sigma))
+    layout = layout_of(functions, _Rows(machine, rows.observed, places, mean.cells, coefficients, offset, sigma))
+    if layout is None:
+        raise NotLowered(rows.name, "too many combinations of inputs of functions")
+    given = kernel_inputs(machine, functions, layout)
+    return log_evidence(given.kernel, given.flat, *given.kernel_arrays)
 
 
 def states_evidence(builder: Builder, states: Sequence[StateNode], rows: HiddenRows) -> Var:

@@ -17,11 +17,12 @@ from bayeslab.data.bound import Data
 from bayeslab.distributions import DISTRIBUTIONS, maths
 from bayeslab.distributions.toolbox.correlations import log_constant
 from bayeslab.families.graph.discrete_layout import Latent
+from bayeslab.families.graph.function_layout import FunctionNode
 from bayeslab.families.graph.gaps import below
 from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.integrals import integrals_of
-from bayeslab.families.graph.lowered_functions import sampled_function
-from bayeslab.families.graph.lowered_integrals import states_evidence
+from bayeslab.families.graph.lowered_functions import integrated_function, sampled_function
+from bayeslab.families.graph.lowered_integrals import functions_evidence, states_evidence
 from bayeslab.families.graph.lowered_recursions import computed_rows, sampled_rows
 from bayeslab.families.graph.lowered_rows import HiddenRows
 from bayeslab.families.graph.lowered_sums import states_of, sum_out
@@ -97,6 +98,7 @@ class Lowering(Walk):
         integrals = integrals_of(self.nodes, data, "fit")
         self.integrals = integrals[0] if integrals else frozenset[str]()
         self.states: list[StateNode] = []
+        self.functions: list[FunctionNode] = []
         self.slopes: list[Var] = []
         self.hidden_rows: list[HiddenRows] = []
         # Parts of the sum over discrete nodes, and deterministic nodes that depend on these.
@@ -234,15 +236,23 @@ class Lowering(Walk):
 
     def _integrate(self) -> None:
         """Add the integrals over states and functions to the total."""
-        left = {node.name: node.symbol for node in self.states}
+        if self.functions and not self.parameters:
+            raise NotLowered(self.functions[0].name, "a function without parameters")
+        left = {node.name: node.symbol for node in (*self.states, *self.functions)}
         for rows in self.hidden_rows:
             inside = [var.buffer for item in self._record(rows.mean) for var in item.inputs] + [rows.mean.buffer]
             states = [node for node in self.states if any(node.symbol.buffer is buffer for buffer in inside)]
+            functions = [node for node in self.functions if any(node.symbol.buffer is buffer for buffer in inside)]
             if any(slope.buffer is buffer for slope in self.slopes for buffer in inside):
                 raise NotLowered(rows.name, "slopes of a trend in its mean")
-            if any(left.pop(node.name, None) is None for node in states):
-                raise NotLowered(rows.name, "states that enter several nodes")
-            self.builder.add(states_evidence(self.builder, states, rows))
+            if any(left.pop(node.name, None) is None for node in (*states, *functions)):
+                raise NotLowered(rows.name, "states or functions that enter several nodes")
+            if states and functions:
+                raise NotLowered(rows.name, "states and functions in its mean")
+            if functions:
+                self.builder.add(functions_evidence(self.builder, functions, rows))
+            else:
+                self.builder.add(states_evidence(self.builder, states, rows))
         if left:
             raise NotLowered(min(left), "states or functions on which no data depend")
 
@@ -497,7 +507,17 @@ class Lowering(Walk):
         if node.states and node.name in self.integrals and observed is None:
             self._states_of(node)
             return
-        if node.process and node.name not in self.integrals and observed is None:
+        if node.process and node.name in self.integrals and observed is None:
+            function = integrated_function(self, node)
+            basis, distinct = function.basis, len(function.inputs.distinct[0])
+            dim = f"{node.name}_{'inputs' if basis is None else 'functions'}"
+            self.coordinate(dim, list(range(distinct if basis is None else basis.n_functions)))
+            self.dims |= {function.normals: (*node.dims[:-1], dim), node.name: node.dims}
+            self.summed.add(node.name)
+            self.functions.append(function)
+            self.terms[node.name] = Term(function.symbol, node.dims)
+            return
+        if node.process and observed is None:
             self._named(node.name, sampled_function(self, node), node.dims)
             return
         raise NotLowered(node.name, f"{node.distribution}: hidden states")

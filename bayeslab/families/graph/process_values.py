@@ -9,7 +9,7 @@ import numpy as np
 import pytensor.tensor as pt
 
 from bayeslab.errors import DataError
-from bayeslab.families.graph.function_sums import FunctionNode
+from bayeslab.families.graph.function_layout import FunctionNode
 from bayeslab.families.graph.process_nodes import AtNewInputs, at_inputs
 from bayeslab.families.graph.processes import Inputs, Process, basis_of, functions_refused, inputs_of, process_of
 from bayeslab.families.graph.scope import Scope
@@ -48,7 +48,7 @@ def function_node(scope: Scope, node: Node) -> tuple[FunctionNode, tuple[str, ..
     symbol = pt.tensor(node.name, dtype="float64", shape=scope.lengths(node.dims))
     along, count = ("inputs", len(inputs.distinct[0])) if basis is None else ("functions", basis.n_functions)
     name, dims = _names(scope, node, "z", along, count)
-    return FunctionNode(node.name, name, symbol, process, inputs, theta, basis, roots), dims
+    return FunctionNode(node.name, name, symbol, process, inputs, scope.lengths(node.dims), theta, basis, roots), dims
 
 
 def _names(scope: Scope, node: Node, suffix: str, along: str, count: int) -> tuple[str, tuple[str, ...]]:

@@ -128,9 +128,167 @@ def _block_diagonal(parts: list[np.ndarray]) -> np.ndarray:
     return out
 
 
+# --------------------------------------------------------------------------------------- functions
+
+
+def _covariance(
+    ops: np.ndarray, columns: np.ndarray, slots: np.ndarray, x: np.ndarray, codes: tuple[str, ...]
+) -> np.ndarray:
+    """The matrix of a covariance function, a postfix program, at inputs (columns, points)."""
+    made: list[np.ndarray] = []
+    n = x.shape[1]
+    for code, at, count, first, width, option, left, right in ops.tolist():
+        word, p = codes[code], slots[at : at + count]
+        rows = x[columns[first : first + width]]
+        gaps = rows[:, :, None] - rows[:, None, :]
+        variance = p[0] ** 2 if count else 1.0
+        match word:
+            case "SUM":
+                value = made[left] + made[right]
+            case "PRODUCT":
+                value = made[left] * made[right]
+            case "CHANGE":
+                share = 1.0 / (1.0 + np.exp(-p[1] * (rows[0] - p[0])))
+                value = np.outer(1.0 - share, 1.0 - share) * made[left] + np.outer(share, share) * made[right]
+            case "CONSTANT":
+                value = np.full((n, n), p[0] ** option)
+            case "WHITE":
+                value = variance * np.eye(n)
+            case "EXPQUAD" | "MATERN12" | "MATERN32" | "MATERN52" | "RATIONAL":
+                lengths = p[2:] if word == "RATIONAL" else p[1:]
+                squares = ((gaps / lengths[:, None, None]) ** 2).sum(axis=0)
+                value = variance * _of_distance(word, squares, p)
+            case "PERIODIC":
+                value = variance * np.exp(-2.0 * (np.sin(np.pi * gaps[0] / p[1]) / p[2]) ** 2)
+            case "COSINE":
+                value = variance * np.cos(2.0 * np.pi * gaps[0] / p[1])
+            case "BROWNIAN":
+                value = variance * np.minimum(rows[0][:, None], rows[0])
+            case "LINEAR":
+                centred = rows - p[1:, None]
+                value = variance * centred.T @ centred
+            case "POLYNOMIAL":
+                value = variance * (p[1] + rows.T @ rows) ** option
+            case _:  # COREGION
+                levels = (count - 1) // (option + 1)
+                weights = p[1 : 1 + levels * option].reshape(levels, option)
+                between = weights @ weights.T + np.diag(p[1 + levels * option :])
+                value = between[np.ix_(rows[0].astype(int), rows[0].astype(int))]
+        made.append(value)
+    return made[-1]
+
+
+def _of_distance(word: str, squares: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Correlations by squared distances in lengthscales (Rasmussen and Williams 2006, section 4.2)."""
+    if word == "EXPQUAD":
+        return np.exp(-0.5 * squares)
+    if word == "RATIONAL":
+        return np.asarray((1.0 + 0.5 * squares / p[1]) ** -p[1])
+    r = {"MATERN12": 1.0, "MATERN32": 3.0, "MATERN52": 5.0}[word] ** 0.5 * np.sqrt(squares)
+    factor = {"MATERN12": 1.0, "MATERN32": 1.0 + r, "MATERN52": 1.0 + r + r**2 / 3.0}[word]
+    return np.asarray(factor * np.exp(-r))
+
+
+def _codes() -> tuple[str, ...]:
+    """The names of the instructions of covariance functions, by number."""
+    from bayeslab.latents.gaussian_process import covariance_kernels as kernels
+
+    named = {value: name for name, value in vars(kernels).items() if name.isupper() and isinstance(value, int)}
+    return tuple(named[k] for k in range(16))
+
+
+def _slots(theta: np.ndarray, at: np.ndarray, fixed: np.ndarray) -> np.ndarray:
+    return np.where(at >= 0, theta[np.maximum(at, 0)] if len(theta) else 0.0, fixed)
+
+
+def _normal_rows(
+    y: np.ndarray, point: np.ndarray, by_row: list[np.ndarray], blocks: list[tuple[int, int, np.ndarray]]
+) -> float:
+    """Log density of rows y = offset + c f(point) + sigma e, with the covariance of f by independent blocks of points.
+
+    In terms of the best value of f at each point and of B = I + √w K √w, with w = Σ c²/σ²: see Rasmussen and Williams
+    (2006), section 3.4.3.
+    """
+    c, offset, sigma = (np.broadcast_to(each, len(y)) for each in by_row)
+    if not np.all((sigma > 0.0) & (sigma < np.inf)):
+        return -np.inf
+    count = max((last for _, last, _ in blocks), default=0)
+    w = np.bincount(point, (c / sigma) ** 2, minlength=count)
+    t = np.bincount(point, c * (y - offset) / sigma**2, minlength=count)
+    best = np.divide(t, w, out=np.zeros(count), where=w > 0.0)
+    total = -0.5 * (((y - offset - c * best[point]) / sigma) ** 2 + np.log(2 * np.pi * sigma**2)).sum()
+    for first, last, covariance in blocks:
+        root = np.sqrt(w[first:last])
+        b, u = np.eye(last - first) + root[:, None] * covariance * root, root * best[first:last]
+        sign, log_det = np.linalg.slogdet(b)
+        if not sign > 0.0 or not np.isfinite(log_det):
+            return -np.inf
+        total -= 0.5 * (u @ np.linalg.solve(b, u) + log_det)
+    return float(total)
+
+
+def _functions(
+    parameters: np.ndarray, y: np.ndarray, point: np.ndarray, starts: np.ndarray, lengths: np.ndarray,
+    moving: np.ndarray, sizes: np.ndarray, batch: np.ndarray, ops: np.ndarray, columns: np.ndarray, at: np.ndarray,
+    fixed: np.ndarray, x: np.ndarray,
+) -> float:  # fmt: skip
+    """Sums of functions by their covariance at the points."""
+    codes, whole = _codes(), np.zeros((x.shape[1],) * 2)
+    thetas, factors = np.cumsum([0, *sizes[:, 4]]), sizes[:, 4].sum() + np.cumsum([0, *sizes[:, 5]])
+    ends = [np.cumsum([0, *sizes[:, k]]) for k in range(4)]
+    for k in range(len(sizes)):
+        o, c, s, v = (slice(end[k], end[k + 1]) for end in ends)
+        slots = _slots(parameters[thetas[k] : thetas[k + 1]], at[s], fixed[s])
+        factor = np.broadcast_to(parameters[factors[k] : factors[k + 1]], x.shape[1])
+        part = np.outer(factor, factor) * _covariance(ops[o], columns[c], slots, x[v], codes)
+        whole += np.where(batch[k][:, None] == batch[k], part, 0.0)
+    by_row = np.split(parameters[factors[-1] :], np.cumsum(lengths)[:-1])
+    blocks = [(a, b, whole[a:b, a:b]) for a, b in pairwise(starts.tolist())]
+    return _normal_rows(y, point, by_row, blocks)
+
+
+def _functions_in_time(
+    parameters: np.ndarray, y: np.ndarray, point: np.ndarray, starts: np.ndarray, lengths: np.ndarray,
+    n_theta: np.ndarray, ops: np.ndarray, at: np.ndarray, fixed: np.ndarray, steps: np.ndarray,
+) -> float:  # fmt: skip
+    """One function of time by its covariance at the times of each batch."""
+    m, codes, blocks = int(n_theta[0]), _codes(), list[tuple[int, int, np.ndarray]]()
+    slots, columns = _slots(parameters[:m], at, fixed), np.zeros(max(1, int((ops[:, 3] + ops[:, 4]).max())), int)
+    for a, b in pairwise(starts.tolist()):
+        blocks.append((a, b, _covariance(ops, columns, slots, np.cumsum(steps[a:b])[None], codes)))
+    by_row = np.split(parameters[m + 1 :], np.cumsum(lengths)[:-1])
+    return _normal_rows(y, point, by_row, blocks)
+
+
+def _series(
+    parameters: np.ndarray, y: np.ndarray, point: np.ndarray, lengths: np.ndarray, of: np.ndarray,
+    features: np.ndarray, counts: np.ndarray, gram: np.ndarray,
+) -> float:  # fmt: skip
+    """Sums of fixed functions with normal weights, f = A z, by the precision B = I + A' w A of z."""
+    n_points, m = features.shape
+    pieces = np.split(parameters, np.cumsum([m, *lengths[3:], *lengths[:3]])[:-1])
+    factors = np.stack([np.broadcast_to(piece, n_points) for piece in pieces[1 : len(lengths) - 2]], axis=1)
+    c, offset, sigma = (np.broadcast_to(piece, len(y)) for piece in pieces[-3:])
+    if not np.all((sigma > 0.0) & (sigma < np.inf)):
+        return -np.inf
+    a = features * parameters[:m] * factors[:, of]
+    w = np.bincount(point, (c / sigma) ** 2, minlength=n_points)
+    t = np.bincount(point, c * (y - offset) / sigma**2, minlength=n_points)
+    b = np.eye(m) + (a.T * w) @ a
+    sign, log_det = np.linalg.slogdet(b)
+    if not sign > 0.0 or not np.isfinite(log_det):
+        return -np.inf
+    z = np.linalg.solve(b, a.T @ t)
+    gap = (y - offset - c * (a @ z)[point]) / sigma
+    return float(-0.5 * ((gap**2 + np.log(2 * np.pi * sigma**2)).sum() + z @ z + log_det))
+
+
 _TWINS: dict[tuple[str, str], Any] = {
     ("markov_kernels", "log_evidence_and_gradient_sparse"): _sparse_chain,
     ("duration_kernels", "log_evidence_and_gradient"): _segments,
     ("branching_kernels", "log_evidence_and_gradient"): _trees,
     ("structural_kernels", "log_evidence_and_gradient"): _states,
+    ("function_sum_kernels", "log_evidence_and_gradient"): _functions,
+    ("function_sum_kernels", "in_time_log_evidence_and_gradient"): _functions_in_time,
+    ("function_sum_kernels", "series_log_evidence_and_gradient"): _series,
 }
