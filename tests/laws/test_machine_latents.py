@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import ive
 
 import bayeslab as bl
+from bayeslab.families.graph.processes import basis_of, inputs_of, process_of
+from bayeslab.language.nodes import nodes_of
+from bayeslab.posterior.machine.arrays import NotLowered
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.preparation import Source
 from tests.laws.test_machine_models import far_from_the_start, reference
 from tests.posterior.machine.checks import differences
 
 DIMS = {"state": 2, "state2": "state", "next_state": "state", "length": 4, "person": ["a", "b", "c"]}
-RNG = np.random.default_rng(5)
+RNG, RNG_2 = np.random.default_rng(5), np.random.default_rng(6)
 ROWS = 30
 COLUMNS = {
     "y": RNG.standard_normal(ROWS),
@@ -24,10 +28,11 @@ COLUMNS = {
 }
 
 
-def model_of(nodes, **columns):
+def model_of(nodes, data_dims=None, **columns):
     used = " ".join([*nodes, *nodes.values()])
     columns = {name: value for name, value in (COLUMNS | columns).items() if name in used}
-    source = Source(bl.Model(model={"family": "graph", "nodes": nodes}, data={"rows": "t"}, dims=DIMS))
+    data = {"rows": "t"} | ({"dims": data_dims} if data_dims else {})
+    source = Source(bl.Model(model={"family": "graph", "nodes": nodes}, data=data, dims=DIMS))
     return source.posterior(source.bound(columns).dataset)
 
 
@@ -43,7 +48,7 @@ def is_its_graph(model, name, spreads=(0.1, 0.3, 0.6, 1.0), far=True):
         point = at + spread * rng.standard_normal(at.size)
         value, *slopes = function(*density.split(point).values())
         mine, gradient = density(point)
-        assert mine == pytest.approx(float(value), rel=1e-9)
+        assert mine == pytest.approx(float(value), rel=1e-9, abs=1e-9)
         assert program.value(point) == pytest.approx(mine, rel=1e-10)
         slope = np.concatenate([np.ravel(s) for s in slopes])
         np.testing.assert_allclose(gradient, slope, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(slope).max()))
@@ -130,3 +135,133 @@ def test_states_are_integrated_out_as_in_the_graph(name):
     model = model_of(STATES[name])
     _, graph = is_its_graph(model, name)
     assert not any(rv.name.startswith("_") for rv in graph.free_RVs)
+
+
+F = {
+    "ell": "InverseGamma(5, 5)", "amount": "HalfNormal(1)", "a": "Normal(0, 2)", "b": "Normal(1, 1)",
+    "sigma": "HalfNormal(1)", "of[kind]": "Normal(0, 1)",
+}  # fmt: skip
+IN_TIME = F | {"f[t]": "GaussianProcess(Matern32(x, ell, amount))"}
+SQUARE = {"f[t]": "GaussianProcess(ExpQuad(x, ell, amount))"}
+SINES = {"f[t]": "GaussianProcess(ExpQuad(x, ell, amount), approximation=hsgp, functions=12)"}
+FUNCTIONS = {
+    "alone": F | SQUARE | {"y[t]": "Normal(f, sigma)"},
+    "beside other terms": F | SQUARE | {"y[t]": "Normal(a + of[kind] + f + b * x, sigma * exp(0.1 * x))"},
+    "scaled by a parameter": F | SQUARE | {"y[t]": "Normal(a - b * f / 2, sigma)"},
+    "scaled by data": F | SQUARE | {"y[t]": "Normal(a + n * f, sigma)"},
+    "through a computed node": F | SQUARE | {"mean[t]": "a + f", "y[t]": "Normal(2 * mean, sigma)"},
+    "Matérn in time": IN_TIME | {"y[t]": "Normal(a + f, sigma)"},
+    "Matérn in time, scaled by effects": IN_TIME | {"y[t]": "Normal(a + of[kind] * f, sigma)"},
+    "products and sums": F | {"other": "InverseGamma(5, 5)"} | {
+        "f[t]": "GaussianProcess(Matern52(x, ell, amount) * Periodic(when, 3, other) + Linear(x, 0, b))",
+        "y[t]": "Normal(a + f, sigma)",
+    },
+    "of two columns": F | {"other": "InverseGamma(5, 5)"} | {
+        "f[t]": "GaussianProcess(Matern32(x, when, [ell, other], amount))", "y[t]": "Normal(a + f, sigma)",
+    },
+    "two functions that are scaled": F | SQUARE | {
+        "h[t]": "GaussianProcess(Matern12(when, 2, 0.7))", "y[t]": "Normal(a + of[kind] * f - b * h + n * h, sigma)",
+    },
+    "functions that enter two nodes": F | SQUARE | {
+        "h[t]": "GaussianProcess(ExpQuad(when, 2, 0.7))", "y[t]": "Normal(a + f, sigma)", "n[t]": "Normal(h, 1)",
+    },
+    "sines": F | SINES | {"y[t]": "Normal(a + f, sigma)"},
+    "sines in rows of different weights": F | SINES | {"y[t]": "Normal(a + of[kind] * f, sigma * exp(0.1 * x))"},
+    "two sums of sines": F | SINES | {
+        "h[t]": "GaussianProcess(Periodic(when, 7, 1, amount) + Matern52(x, 3, 1), approximation=hsgp,"
+        " functions=8)", "y[t]": "Normal(a + f + n * h, sigma)",
+    },
+    "levels and a function of different rows": F | SQUARE | {
+        "level[t]": "LocalLevel(amount, initial=Normal(0, 1))", "y[t]": "Normal(f, sigma)", "when[t]": "Normal(level, b ** 2)",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_integrated_out_as_in_the_graph(name):
+    model = model_of(FUNCTIONS[name], when=np.sort(RNG_2.uniform(0, 10, ROWS)))
+    _, graph = is_its_graph(model, name)
+    assert not any(rv.name.startswith("_") for rv in graph.free_RVs)
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("kernel", ["ExpQuad", "Matern32"])
+def test_a_function_of_each_person_is_integrated_out_as_in_the_graph(kernel):
+    nodes = F | {
+        "f[person, t]": f"GaussianProcess({kernel}(when, ell, amount))", "y[person, t]": "Normal(a + b * f, sigma)",
+    }  # fmt: skip
+    del nodes["of[kind]"]
+    y = np.where(RNG_2.uniform(size=(3, ROWS)) < 0.1, np.nan, RNG_2.standard_normal((3, ROWS)))
+    when = np.sort(RNG_2.uniform(0, 10, ROWS))
+    is_its_graph(model_of(nodes, {"y": ["person", "t"]}, y=y, when=when), kernel)
+
+
+SAMPLED = {
+    "sines": F | SINES | {"n[t]": "Poisson(exp(f / 2 + of[kind]))"},
+    "sines of each state": F | {
+        "f[state, t]": "GaussianProcess(Matern32(x, ell, amount), approximation=hsgp, functions=9)",
+        "n[t]": "Poisson(exp(sum(f, state) / 2 + a))",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", SAMPLED)
+def test_sampled_functions_are_those_of_the_graph(name):
+    _, graph = is_its_graph(model_of(SAMPLED[name]), name)
+    assert any(rv.name.startswith("_f_z") for rv in graph.free_RVs)
+
+
+def test_periodic_sines_have_the_variances_of_their_series():
+    """By Bessel functions of SciPy; PyTensor's Python mode cannot evaluate the continued fraction."""
+    nodes = {
+        "ell": "InverseGamma(5, 5)", "amount": "HalfNormal(1)",
+        "f[t]": "GaussianProcess(Periodic(x, 4, ell, amount), approximation=hsgp, functions=9)", "n[t]": "Poisson(exp(f))",
+    }  # fmt: skip
+    model = model_of(nodes)
+    program = model.machine_model().program
+    named = nodes_of(model.spec.nodes)
+    process = process_of(named["f"], named, model.data)
+    basis = basis_of(process, inputs_of(process, named["f"], named, model.data), named["f"], named)
+    for ell in (0.3, 1.0, 4.0):
+        point = np.concatenate([[np.log(ell), np.log(0.7)], RNG_2.standard_normal(basis.n_functions)])
+        order = ive(np.arange(9 + 1), ell**-2.0) * 2.0
+        order[0] /= 2.0
+        variances = 0.7**2 * np.concatenate([order[:1], order[1:], order[1:]])
+        by_hand = basis.features(COLUMNS["x"][:, None]) @ (np.sqrt(variances) * point[2:])
+        np.testing.assert_allclose(program.outputs(point[None])["f"][0], by_hand, rtol=1e-10, atol=1e-13)
+        value, gradient = program.value_and_gradient(point)
+        assert value == pytest.approx(program.value(point), rel=1e-12)
+        size = max(1.0, np.abs(gradient).max())
+        np.testing.assert_allclose(gradient / size, differences(program, point) / size, rtol=1e-5, atol=1e-6)
+
+
+LEVEL = {"s": "HalfNormal(1)", "level[t]": "LocalLevel(s, initial=Normal(0, 2))"}
+#: What PyTensor evaluates, and the words that say why.
+OTHERS = {
+    "segments with labels": (
+        PATHS["segments"] | {"w[t]": "Bernoulli(0.3)", "y[t]": "Normal(mu[z] + w, 1)"},
+        "segments that are linked",
+    ),
+    "states beside counts": (LEVEL | {"n[t]": "Poisson(exp(level))"}, "do not enter normal rows"),
+    "states in a curve": (LEVEL | {"y[t]": "Normal(exp(level), 1)"}, "through 'exp'"),
+    "a state of the time before": (LEVEL | {"y[t]": "Normal(lag(level, 1, start=0), 1)"}, "through 'concatenate'"),
+    "a level in two nodes": (LEVEL | {"y[t]": "Normal(level, 1)", "x[t]": "Normal(level, 1)"}, "several nodes"),
+    "slopes": (
+        {"t_[t]": "LocalTrend(1, 1, initial=Normal(0, 1), initial_slope=Normal(0, 0.1))", "y[t]": "Normal(t_ + t__slope, 1)"},
+        "slopes",
+    ),
+    "a function of full covariance beside counts": (
+        F | SQUARE | {"n[t]": "Poisson(exp(f + of[kind]))"}, "full covariance",
+    ),
+    "logarithm of an exponential": (LEVEL | {"y[t]": "Normal(log(exp(level)), 1)"}, "through 'exp'"),
+    "a standard deviation of states": (LEVEL | {"y[t]": "Normal(level, exp(level))"}, "standard deviation"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_the_machine_does_not_know_is_named(name):
+    nodes, why = OTHERS[name]
+    with pytest.raises(NotLowered, match=why):
+        model_of(nodes).machine_model()

@@ -13,7 +13,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 
 import bayeslab as bl
 from bayeslab.posterior import graph_model
-from bayeslab.posterior.machine.arrays import PARTS, NotLowered
+from bayeslab.posterior.machine.arrays import PARTS
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.posterior.transforms import constrained
 from bayeslab.preparation import Source
@@ -22,18 +22,15 @@ from tests.posterior.machine.checks import differences
 
 QUICK = ("eight_schools", "stackloss", "women_1")
 SLOW = (
-    "absences", "airline", "airquality", "birth_weight", "births", "braking", "crime", "diabetes", "faithful", "faithful_net", "gasoline", "housing",
-    "insect_sprays", "insurance", "longley", "nile", "phones", "radon", "radon_formula", "radon_map", "radon_slopes", "sleep",
-    "sunspots", "trees", "women_2", "women_3",
+    "absences", "airline", "airquality", "birth_weight", "births", "braking", "crime", "diabetes", "faithful",
+    "faithful_net", "gasoline", "housing", "insect_sprays", "insurance", "longley", "nile", "phones", "radon",
+    "radon_formula", "radon_map", "radon_slopes", "sleep", "sunspots", "trees", "women_2", "women_3",
 )  # fmt: skip
 #: Models with discrete nodes that are summed out.
 SUMS = (
     "absences_kinds", "anaesthetists", "cervix", "coal", "coal_steps", "coal_trend", "cows", "dipper", "feeders", "gnp",
     "polio", "ponds", "weeds",
 )  # fmt: skip
-#: Models of these families that PyTensor evaluates, and the words that say why.
-OTHERS = {
-}  # fmt: skip
 #: Distances of the points from the start. Near its end points a Beta of a mean, or counts of a huge mean, have no digits
 #: in PyMC's formulas.
 SPREADS = {"gasoline": (0.0, 0.01, 0.05), "absences": (0.0, 0.3, 1.0, 3.0)} | dict.fromkeys(
@@ -58,7 +55,7 @@ def far_from_the_start(density, function, at, name):
         mine, gradient = density(point)
         try:
             value, *slopes = function(*density.split(point).values())
-        except ParameterValueError:  # as of a probability that was rounded to one
+        except (ParameterValueError, np.linalg.LinAlgError):  # as of a probability that was rounded to one
             continue
         if np.isfinite(value) and all(np.isfinite(slope).all() for slope in slopes):
             assert np.isfinite(mine)
@@ -118,6 +115,7 @@ def test_a_lowered_model_is_its_graph(name):
             slope = np.concatenate([np.ravel(s) for s in slopes])
             size = max(1.0, abs(float(value)))
             assert abs(mine - value) <= 1e-9 * size, (spread, mine, float(value))
+            assert spread > 1.0 or abs(machine.program.value(point) - mine) <= 1e-9 * size
             assert np.abs(gradient - slope).max() <= 1e-9 * max(1.0, np.abs(slope).max()), spread
         values.append(point)
     far_from_the_start(density, function, at, name)
@@ -355,13 +353,7 @@ def test_the_first_rows_of_a_recursion_are_its_starts():
     assert program.value_and_gradient([a, b])[0] == pytest.approx(expected, rel=1e-13)
 
 
-@pytest.mark.parametrize(("name", "why"), OTHERS.items())
-def test_what_the_machine_does_not_know_is_named(name, why):
-    with pytest.raises(NotLowered, match=why):
-        posterior(name).machine_model()
-
-
 def test_every_model_file_of_these_families_is_listed():
-    listed = {*QUICK, *SLOW, *SUMS, *OTHERS}
+    listed = {*QUICK, *SLOW, *SUMS}
     files = {path.stem for path in MODELS.glob("*.yaml") if Source(path).model.model.family in ("graph", "regression")}
     assert files == listed

@@ -193,7 +193,7 @@ def _codes() -> tuple[str, ...]:
     """The names of the instructions of covariance functions, by number."""
     from bayeslab.latents.gaussian_process import covariance_kernels as kernels
 
-    named = {value: name for name, value in vars(kernels).items() if name.isupper() and isinstance(value, int)}
+    named = {getattr(kernels, name): name for name in kernels.__all__ if name.isupper()}
     return tuple(named[k] for k in range(16))
 
 
