@@ -22,11 +22,11 @@ def roots_of_spectrum(backend: Backend, basis: HilbertBasis, values: Mapping[str
     """√S of each function of a basis, from hyperparameters by name: see :meth:`HilbertBasis.variances`."""
 
     def of(argument: Argument) -> Any:
-        return values[argument.name] if argument.name else backend.constant(np.float64(argument.value or 0.0))
+        return values[argument.name] if argument.name else backend.constant(np.array(argument.value or 0.0))
 
     parts = []
     for term, size in zip(basis.terms, basis.sizes, strict=True):
-        variance: Any = backend.constant(np.float64(1.0))
+        variance: Any = backend.constant(np.array(1.0))
         for argument, power in term.scales:
             variance = variance * of(argument) ** power
         if term.spectral:

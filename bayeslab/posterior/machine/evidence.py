@@ -30,7 +30,7 @@ def log_evidence(kernel: str, parameters: Var, *arrays: np.ndarray) -> Var:
     arrays
         Structure and data: real, whole or logical numbers.
     """
-    given = [np.ascontiguousarray(array, _TYPES[_letter(array)]) for array in arrays]
+    given: list[np.ndarray] = [np.ascontiguousarray(array, _TYPES[_letter(array)]) for array in arrays]
     kinds = ".".join(f"{_letter(array)}{array.ndim}" for array in given)
     head, parts, at = list[int](), list[np.ndarray](), sum(1 + array.ndim for array in given)
     for array in given:
