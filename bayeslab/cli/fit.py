@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayeslab import registry
+from bayeslab.cli.toolbox.refits import keep_fitting
 from bayeslab.cli.toolbox.shared import (
     DataOption,
     JsonOption,
@@ -65,6 +66,9 @@ def command(
         str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers run the chains.")
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Run in the background; see `bayeslab watch`.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Fit again whenever the file or its data are saved; no run folder is kept.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     all_rows: Annotated[bool, typer.Option("--all", help="Show every row of the table.")] = False,
     json: JsonOption = False,
@@ -78,6 +82,7 @@ def command(
         written = {"--method": method, "--chains": chains, "--target-accept": target_accept, "--set": set_}
         written |= {"--backend": backend}
         written |= {"--tune": tune, "--seed": seed, "--name": name} if data is None else {"--scheduler": scheduler}
+        written |= {"--watch": watch or None}
         if ignored := [option for option, value in written.items() if value is not None and value != []]:
             raise typer.BadParameter(f"{ignored[0]} is for a new fit; a resumed run keeps its settings")
     if resume is not None and data is not None:
@@ -96,6 +101,15 @@ def command(
         }  # fmt: skip
         given = {key: f"--{key.replace('_', '-')}" for key, value in options.items() if value is not None}
         options |= assignments(set_ or [], elsewhere(fitting.fit) | given)
+        if watch and detach:
+            raise typer.BadParameter("--watch shows each fit, and --detach none: give one of them")
+        if watch:
+            return keep_fitting(
+                file,
+                Path(data) if isinstance(data, str | Path) else None,
+                lambda: fitting.fit(file, data, method, seed=seed, progress=not quiet, runs=None, **options),
+                lambda result: show(result, json=json, all_rows=all_rows),
+            )
         if detach:
             folder = fitting.prepare(file, data, method, seed=seed, runs=runs, name=name, **options)
             return _detached(folder, None, cores, scheduler)
