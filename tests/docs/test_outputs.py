@@ -31,6 +31,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What marks a command that is shown for its form, and why it is not run here.
 NOT_RUN = {
     "--detach": "a job that goes on in the background",
+    "--watch": "waits for changes of the file (tests/cli/test_refits.py runs it)",
     "bayeslab watch ": "looks at that job",
     "bayeslab stop ": "ends that job",
     "runs/long": "goes on with that job",
