@@ -59,7 +59,7 @@ def _described(run: Any, time: float) -> dict[str, str]:
         "run": str(run.path),
         "model": info["name"],
         "method": info["method"],
-        "status": info["status"],
+        "status": run.status(info),
         "verdict": verdict["status"] if verdict else "",
         "date": date,
     }

@@ -12,7 +12,7 @@ def command(run: RunArgument) -> None:
 
     folder = RunFolder.existing(run)
     store = folder.segments()
-    state = store.standing(str(folder.info()["status"]))["state"]
+    state = store.standing(folder.status(folder.info()))["state"]
     if state != "running":
         advice = {"starting": "; it has not begun yet, try again", "complete": ""}.get(
             state, "; go on with `bayeslab fit --resume`"

@@ -46,7 +46,7 @@ def command(
 
 def _standing(folder: Any) -> dict[str, Any]:
     info = folder.info()
-    standing: dict[str, Any] = folder.segments().standing(str(info["status"]))
+    standing: dict[str, Any] = folder.segments().standing(folder.status(info))
     if not standing["chains"] and standing["state"] == "starting" and info["method"] != "structure":
         raise RunError(
             f"runs of method {info['method']} report no progress",

@@ -18,7 +18,9 @@ from bayeslab.run_folder.folder import RunFolder
 __all__ = ["article"]
 
 _STATES: dict[str, tuple[str, Status]] = {
-    "running": ("UNFINISHED", "warn"),
+    "running": ("RUNNING", "warn"),
+    "starting": ("RUNNING", "warn"),
+    "killed": ("UNFINISHED", "warn"),
     "interrupted": ("INTERRUPTED", "warn"),
     "failed": ("FAILED", "fail"),
     "complete": ("DAMAGED", "fail"),
@@ -44,7 +46,7 @@ def article(path: Path, error: BayeslabError) -> Markup:
     info: dict[str, Any] | None = None
     with suppress(RunError):
         info = folder.info()
-    word, status = _STATES[info["status"]] if info else ("DAMAGED", "fail")
+    word, status = _STATES[folder.status(info)] if info else ("DAMAGED", "fail")
     name = info["name"] if info else path.name
     parts = [
         element("h1", name, " ", badge(word, status)),
@@ -71,7 +73,9 @@ def _advice(word: str) -> str:
         return "correct the cause and fit the model again; bayeslab check reports mistakes before anything is sampled."
     if word == "DAMAGED":
         return "complete it with bayeslab fit --resume where the model and the data are intact, or fit the model again."
-    return "wait until it ends if it is still running; otherwise complete it with bayeslab fit --resume."
+    if word == "RUNNING":
+        return "wait until it ends, and make this page again."
+    return "complete it with bayeslab fit --resume."
 
 
 def _progress(folder: RunFolder, info: dict[str, Any]) -> list[Markup]:

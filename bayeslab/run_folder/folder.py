@@ -25,10 +25,11 @@ import os
 import re
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -101,6 +102,10 @@ class _Info(BaseModel):
     error: str = ""
 
 
+# Seconds within which a job in the background begins its work.
+_BEGINNING = 30.0
+
+
 class RunFolder:
     """One run's folder.
 
@@ -153,6 +158,23 @@ class RunFolder:
     def locked(self) -> Any:
         """A context in which no other process works in this folder (:func:`bayeslab.run_folder.lock.locked`)."""
         return lock.locked(self.path)
+
+    def status(self, info: Mapping[str, Any]) -> str:
+        """The status of the run: that in ``run.json``, but ``killed`` if the process that should work here has ended.
+
+        Parameters
+        ----------
+        info
+            The content of ``run.json``.
+        """
+        status = str(info["status"])
+        if status != "running" or lock.held(self.path):
+            return status
+        # A job in the background takes seconds to begin, and opens its log before.
+        with suppress(OSError):
+            if time.time() - (self.path / "log.txt").stat().st_mtime < _BEGINNING:
+                return "starting"
+        return "killed"
 
     # -- the description of the run
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from bayeslab.errors import RunError
 
-__all__ = ["alive", "locked", "this_process"]
+__all__ = ["alive", "held", "locked", "this_process"]
 
 
 def this_process() -> dict[str, Any]:
@@ -44,6 +44,20 @@ def alive(process: Mapping[str, Any]) -> bool:
         pass
     # Another process may have the same number by now.
     return process.get("began") == _began(pid)
+
+
+def held(folder: Path) -> bool:
+    """Whether a process works in the folder, by the name in its lock; nothing is locked meanwhile."""
+    try:
+        # Not through a link, and not waiting for the writer of a pipe.
+        handle = os.open(folder / "lock", os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        return False
+    try:
+        owner = _owner(handle)
+    finally:
+        os.close(handle)
+    return bool(owner) and alive(owner)
 
 
 @contextmanager
@@ -132,6 +146,8 @@ def _still(handle: int, path: Path) -> bool:
 def _refusal(owner: Mapping[str, Any], path: Path) -> str:
     who = f"process {owner['pid']}" if isinstance(owner.get("pid"), int) else "another process"
     if owner.get("host") in (platform.node(), None):
-        return f"the run is going on ({who}); wait for it, or see `bayeslab watch`"
+        # Jobs that sample structures report their progress there.
+        watch = ", or see `bayeslab watch`" if (path.parent / "progress.json").exists() else ""
+        return f"the run is going on ({who}); wait for it{watch}"
     who = f"{who} on {owner['host']!s:.60}"
     return f"the run is going on ({who}); if that process has ended, remove the file {path.name} from the run folder"

@@ -395,6 +395,36 @@ def test_a_run_that_is_going_on_is_refused_and_left_alone(run, whole, holder, ca
     assert {p: p.stat().st_mtime_ns for p in run.rglob("*") if p.is_file()} == before
 
 
+def test_the_list_of_runs_tells_a_killed_run_from_one_that_is_going_on(run, holder, capsys):
+    info = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(info | {"status": "running", "verdict": None}))
+    shutil.rmtree(run / "result.zarr")
+
+    def listed() -> str:
+        (row,) = json.loads(call(capsys, "runs", run.parent, "--json")[1])
+        return row["status"]
+
+    assert listed() == "running"
+    _, _, err = call(capsys, "fit", "--resume", run, "--quiet")
+    assert "watch" not in err  # which has nothing to show of a run by NUTS
+    assert "RUNNING" in report_of(run, capsys)
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    assert listed() == "killed"
+    assert "UNFINISHED" in report_of(run, capsys)
+    (run / "lock").unlink()
+    assert listed() == "killed"
+    (run / "lock").symlink_to(run / "run.json")
+    assert listed() == "killed"
+    (run / "log.txt").touch()  # of a job that is being started in the background
+    assert listed() == "starting"
+
+
+def report_of(run: Path, capsys) -> str:
+    assert call(capsys, "report", run, "--force")[0] == 1
+    return (run / "report.html").read_text()
+
+
 def test_the_lock_of_a_killed_process_is_taken_over(run, whole, holder):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
