@@ -55,6 +55,10 @@ BROKEN = {
         {"P[s, t]": "Dirichlet([[4, 2], [2, 4]])", "count[obs_id]": "Categorical(P[0])"}, dims={"s": 2, "t": 2}
     ),
     "discrete node that cannot be summed out": graph({"z[obs_id]": "Poisson(3)", "y[obs_id]": "Normal(z, 1)"}),
+    "regression without error": bl.Model(model={"family": "regression", "formula": "height ~ count + I(x / 7)"}),
+    "graph without error": graph(
+        {"a": "Flat()", "b": "Flat()", "s": "HalfNormal(9)", "height[obs_id]": "Normal(a + b * x, s)"}
+    ),
     "unknown method": graph(MEAN, inference={"method": "nosuch"}),
     "method that is no word": graph(MEAN, inference={"method": 3}),
     "option out of range": graph(MEAN, inference={"method": "nuts", "target_accept": -0.9}),
@@ -400,3 +404,13 @@ def test_what_is_infinite_whatever_the_parameters_are_is_refused(nodes, node):
 def test_a_logarithm_of_zero_that_functions_take_is_none(mean):
     """It is a probability of zero there."""
     assert refusal(bl.check, graph({"m": "Normal(0, 1)", "y[obs_id]": f"Normal({mean}, 1)"}), TABLE) is None
+
+
+@pytest.mark.parametrize("name", ["mean", "rows", "dof", "scale"])
+@pytest.mark.parametrize("value", ["Normal(0, 1)", [], [1, "x"], [[1, 2], [3]], {"a": 1}, True, [1, 2, 3]])
+def test_a_prior_of_components_that_is_no_number_is_refused_with_its_place(name, value):
+    model = bl.Model(
+        model={"family": "mixture", "columns": ["y", "count"], "components": 2, "priors": {"components": {name: value}}}
+    )
+    with refused("model.wrong-type", f"'{name}' of the prior", where=f"model.priors.components.{name}"):
+        bl.check(model, TABLE)

@@ -59,9 +59,12 @@ def solved_as(plan: Plan, scales: str) -> Answer:
 
 
 def ready(job: Job) -> None:
-    """Refuse to maximise over scale parameters in a model without any."""
-    if job.options.scales == "maximise" and _PLANS.of(job).empirical is None:
+    """Refuse an improper or degenerate posterior, and to maximise over scale parameters in a model without any."""
+    plan = _PLANS.of(job)
+    if job.options.scales == "maximise" and plan.empirical is None:
         raise OptionError(_NO_SCALES, path=("inference", "scales"), code="not-applicable")
+    if job.options.scales == "integrate" and plan.probe is not None:
+        plan.probe()
 
 
 def run(job: Job) -> Outcome:

@@ -195,6 +195,84 @@ class GaussianModel:
         ]
         return cls(rows, factors, scales, guesses, outputs, origin, at)
 
+    def log_density(self, *axes: np.ndarray) -> np.ndarray:
+        """Log posterior density of the coordinates of the scales on the grid of these axes, up to a constant."""
+        grid = [a.ravel() for a in np.meshgrid(*axes, indexing="ij")]
+        values = [s.value(u) for s, u in zip(self.scales, grid, strict=True)]
+        height = self.solve(values)[0] + sum(s.log_density(u) for s, u in zip(self.scales, grid, strict=True))
+        return np.where(np.isnan(height), -np.inf, height).reshape([len(a) for a in axes])
+
+    @cached_property
+    def limits(self) -> list[tuple[float, float]]:
+        """The interval of each scale's coordinate that holds the posterior mass.
+
+        Raises
+        ------
+        ModelError
+            The posterior is improper, or coefficients are not identified.
+        """
+        if not self.scales:
+            if not np.all(np.isfinite(self.solve([np.zeros(1)])[0])):
+                raise ModelError(_SINGULAR, code="not-a-covariance")
+            return []
+        middles = [s.middle(g) for s, g in zip(self.scales, self.guesses, strict=True)]
+        start, names = [(u - 8.0, u + 8.0) for u in middles], [s.name for s in self.scales]
+        ends = quadrature.box(self.log_density, start, names, nowhere=_SINGULAR)
+        coarse = [np.linspace(low, high, 33) for low, high in ends]
+        top = np.unravel_index(np.argmax(self.log_density(*coarse)), [33] * len(ends))
+        for d, (scale, guess) in enumerate(zip(self.scales, self.guesses, strict=True)):
+            peak = float(scale.value(coarse[d][top[d]]))
+            if scale.lower == 0 and peak < _SMALL * guess:
+                raise ModelError(
+                    f"the density grows without bound as '{scale.name}' goes to zero: the data are fitted without error"
+                    f" (as many coefficients as rows?); give the coefficients tighter priors, or fix '{scale.name}'",
+                    code="degenerate",
+                )
+            if peak > 1e60 * max(abs(guess), 1.0):
+                raise ModelError(
+                    f"the posterior is improper: the density of '{scale.name}' does not die out; give it a proper"
+                    " prior",
+                    code="improper",
+                )
+        return [(float(low), float(high)) for low, high in ends]
+
+    def probe(self) -> None:
+        """Raise what :attr:`limits` raises. Where nothing points to an error, no density is computed.
+
+        The posterior can be degenerate only if a combination of coefficients fits rows of unknown scale (nearly)
+        without error, if a scale has no proper prior, or if coefficients are (nearly) not identified.
+        """
+        if not all(scale.proper for scale in self.scales) or self._nearly_singular or self._fits_without_error:
+            _ = self.limits
+
+    @property
+    def _nearly_singular(self) -> bool:
+        weights = np.ones(len(self.rows)) if self.coordinates is None else self.coordinates.precisions
+        total = sum(w * r.gram for w, r in zip(weights, self.rows, strict=True))
+        size = np.sqrt(np.diagonal(total))
+        if np.any(size == 0):
+            return True
+        try:
+            return float(np.diagonal(np.linalg.cholesky(total / (size[:, None] * size))).min(initial=1.0)) < 1e-5
+        except np.linalg.LinAlgError:
+            return True
+
+    @property
+    def _fits_without_error(self) -> bool:
+        near, far = (self.factors([np.array([g * by]) for g in self.guesses] or [np.zeros(1)])[0] for by in (1.0, 2.0))
+        for row, at, further in zip(self.rows, near, far, strict=True):
+            size = np.diagonal(row.gram)
+            prior = row.square == 0 and row.count == np.count_nonzero(row.gram) == np.count_nonzero(size)
+            if at == further or not row.count or prior:
+                continue
+            live = size > 0
+            gram = row.gram[np.ix_(live, live)]
+            best = np.linalg.solve(gram + np.diag(1e-10 * size[live]), row.cross[live])
+            rest = row.square - float(best @ (2 * row.cross[live] - gram @ best))
+            if rest * self._unit**2 <= row.count * (1e-3 * at) ** 2:
+                return True
+        return False
+
     @property
     def size(self) -> int:
         return len(self.rows[0].cross)
@@ -511,37 +589,12 @@ def integrate(model: GaussianModel) -> Posterior:
     ModelError
         The posterior is improper, or coefficients are not identified.
     """
+    ends = model.limits
     if not model.scales:
         height, means, variances = model.solve([np.zeros(1)], variances=True)
-        if not np.all(np.isfinite(height)):
-            raise ModelError(_SINGULAR, code="not-a-covariance")
         return Posterior(model, [], np.zeros(()), float(height[0]), means, variances, model.start)
 
-    def log_density(*axes: np.ndarray) -> np.ndarray:
-        grid = [a.ravel() for a in np.meshgrid(*axes, indexing="ij")]
-        values = [s.value(u) for s, u in zip(model.scales, grid, strict=True)]
-        height = model.solve(values)[0] + sum(s.log_density(u) for s, u in zip(model.scales, grid, strict=True))
-        return np.where(np.isnan(height), -np.inf, height).reshape([len(a) for a in axes])
-
-    middles = [s.middle(g) for s, g in zip(model.scales, model.guesses, strict=True)]
-    start, names = [(u - 8.0, u + 8.0) for u in middles], [s.name for s in model.scales]
-    ends = quadrature.box(log_density, start, names, nowhere=_SINGULAR)
-    coarse = [np.linspace(low, high, 33) for low, high in ends]
-    top = np.unravel_index(np.argmax(log_density(*coarse)), [33] * len(ends))
-    for d, (scale, guess) in enumerate(zip(model.scales, model.guesses, strict=True)):
-        peak = float(scale.value(coarse[d][top[d]]))
-        if scale.lower == 0 and peak < _SMALL * guess:
-            raise ModelError(
-                f"the density grows without bound as '{scale.name}' goes to zero: the data are fitted without error"
-                f" (as many coefficients as rows?); give the coefficients tighter priors, or fix '{scale.name}'",
-                code="degenerate",
-            )
-        if peak > 1e60 * max(abs(guess), 1.0):
-            raise ModelError(
-                f"the posterior is improper: the density of '{scale.name}' does not die out; give it a proper prior",
-                code="improper",
-            )
-    axes, log_mass = quadrature.converged(log_density, ends)
+    axes, log_mass = quadrature.converged(model.log_density, ends)
     log_evidence = float(np.logaddexp.reduce(log_mass, axis=None))
     grid = [a.ravel() for a in np.meshgrid(*axes, indexing="ij")]
     log_weights = log_mass - log_evidence

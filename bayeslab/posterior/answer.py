@@ -103,6 +103,8 @@ class Plan:
         Computes the answer with scales at the maximum of the marginal likelihood, if there are scales.
     dims, labels : mapping
         Those of the answer, if they are known before it is computed; they give the size of a draw.
+    probe : callable or None
+        Raises what ``solve`` would raise about an improper or degenerate posterior, at a fraction of its cost.
     """
 
     how: str
@@ -110,6 +112,7 @@ class Plan:
     empirical: Callable[[], Answer] | None = None
     dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     labels: Mapping[str, np.ndarray] = field(default_factory=dict)
+    probe: Callable[[], object] | None = None
 
 
 class Beliefs(Protocol):

@@ -76,7 +76,15 @@ def closed_form(nodes: Mapping[str, Node], data: Data, discrete: DiscretePiece |
     def empirical() -> Answer:
         return _Answer([p.solve(empirical_bayes) if p in scaled else p.solve() for p in pieces], nodes, data)
 
-    return Plan(how, lambda: _Answer([piece.solve() for piece in pieces], nodes, data), empirical if scaled else None)
+    def probe() -> None:
+        for piece in pieces:
+            if isinstance(piece, GaussianPiece):
+                piece.model.probe()
+
+    def solve() -> Answer:
+        return _Answer([piece.solve() for piece in pieces], nodes, data)
+
+    return Plan(how, solve, empirical if scaled else None, probe=probe)
 
 
 def _check_computed(nodes: Mapping[str, Node], data: Data) -> None:

@@ -95,6 +95,16 @@ def gaussian_prior(spec: Mixture, emission: Any, rows: np.ndarray, n_components:
             path=("model", "priors"),
             code="no-data",
         )
+    vector, matrix = {(), (d,)}, set[tuple[int, ...]]() if diagonal else {(d, d)}
+    for name, shapes in {"mean": vector, "rows": {()}, "dof": {()}, "scale": vector | matrix}.items():
+        if name in known and _shape(known[name]) not in shapes:
+            lists = f", or a list of {d}" if (d,) in shapes else ""
+            lists += f", or {d} lists of {d}" if (d, d) in shapes else ""
+            raise ModelError(
+                f"'{name}' of the prior of the components is a number{lists}; given: {known[name]!s:.60}",
+                path=(*path, name),
+                code="wrong-type",
+            )
     mean = np.broadcast_to(np.asarray(known.get("mean", weak.mean), float), (d,)).copy()
     scale = np.asarray(known.get("scale", weak.scale), float)
     if diagonal:
@@ -110,6 +120,19 @@ def gaussian_prior(spec: Mixture, emission: Any, rows: np.ndarray, n_components:
             code="out-of-range",
         )
     return emissions.NormalPrior(mean, kappa, nu, scale)
+
+
+def _shape(value: object) -> tuple[int, ...] | None:
+    """The shape of a number or of nested lists of numbers; None for anything else, such as ragged lists."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return ()
+    shapes = {_shape(entry) for entry in value} if isinstance(value, list | tuple) else set()
+    if len(shapes) != 1 or None in shapes:
+        return None
+    (inner,) = shapes
+    return (len(value), *(inner or ()))  # type: ignore[arg-type]
 
 
 def given_law(text: str, distribution: str, parameter: str, path: tuple[str | int, ...]) -> Law:

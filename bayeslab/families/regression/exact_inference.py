@@ -6,7 +6,7 @@ import ast
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +40,26 @@ class _Normal:
     location: float
     k: float
     scale: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Posed:
+    """The model of the unknown coefficients.
+
+    Attributes
+    ----------
+    proper : bool
+        Whether all priors of coefficients are proper, so that there is an evidence.
+    live : ndarray (R,)
+        Which outputs are unknown; the model is of these.
+    origin : ndarray (R,)
+        The values of the known outputs.
+    """
+
+    model: GaussianModel
+    proper: bool
+    live: np.ndarray
+    origin: np.ndarray
 
 
 def plan(lowered: Lowered) -> Plan | str:
@@ -92,10 +112,12 @@ class _Solver:
         if len(free) > 2:
             raise _NotExact(f"there are {len(free)} scales ({', '.join(free)}); at most two are integrated out")
         shown = f"quadrature over {' and '.join(free)}" if free else "no quadrature"
+        posed = cache(lambda: self._posed(coefficients, free))
         return Plan(
             f"normal coefficients in closed form, {shown}",
-            lambda: self._answer(coefficients, free, integrate),
-            (lambda: self._answer(coefficients, free, empirical_bayes)) if free else None,
+            lambda: self._answer(posed(), free, integrate),
+            (lambda: self._answer(posed(), free, empirical_bayes)) if free else None,
+            probe=lambda: posed().model.probe(),
         )
 
     def _coefficients(self) -> list[_Normal]:
@@ -166,26 +188,29 @@ class _Solver:
             raise _NotExact(f"the prior of '{name}' depends on other parameters")
         return log_density(word, {k: v for k, v in arguments.items() if v is not None})
 
-    def _answer(
-        self, coefficients: list[_Normal], free: list[str], method: Callable[[GaussianModel], Posterior]
-    ) -> _Answer:
+    def _answer(self, posed: _Posed, free: list[str], method: Callable[[GaussianModel], Posterior]) -> _Answer:
+        posterior = method(posed.model)
+        if not posed.proper:
+            posterior = replace(posterior, log_evidence=np.nan)
+        return _Answer(self.lowered, posterior, free, posed.live, posed.origin)
+
+    def _posed(self, coefficients: list[_Normal], free: list[str]) -> _Posed:
+        """The model of the unknown coefficients."""
         held = np.array([p.k == 0 for p in coefficients])
         known = np.where(held, [p.location for p in coefficients], np.nan)
         outputs, origin = self._outputs(len(held))[:, ~held], self._outputs(len(held))[:, held] @ known[held]
         live = outputs.any(axis=1)
         loose = [p for p in coefficients if p.k != 0]
-        posterior = self._solve(loose, known, (outputs[live], origin[live]), free, method)
-        return _Answer(self.lowered, posterior, free, live, origin)
+        model = self._model(loose, known, (outputs[live], origin[live]), free)
+        return _Posed(model, all(np.isfinite(p.k) for p in loose), live, origin)
 
-    def _solve(
+    def _model(
         self,
         coefficients: list[_Normal],
         known: np.ndarray,
         outputs: tuple[np.ndarray, np.ndarray],
         free: list[str],
-        method: Callable[[GaussianModel], Posterior],
-    ) -> Posterior:
-        """The posterior of the unknown coefficients."""
+    ) -> GaussianModel:
         lowered, size = self.lowered, len(coefficients)
         named = lowered.design.intercept + len(lowered.design.names)
         rows = [observations(lowered, None if np.isnan(known).all() else known[:named])]
@@ -205,11 +230,9 @@ class _Solver:
             one = np.ones_like(values[0])
             return np.stack([one if c is None else known[c] if c in known else one * fixed[c] for c in classes], axis=1)
 
-        proper = all(np.isfinite(p.k) for p in coefficients)
         scales = [scale for name in free if isinstance(scale := self.scales[name], Scale)]
         parts = [[part] for part in rows]
-        posterior = method(GaussianModel.of(parts, factors, scales, self._guesses(free), *outputs))
-        return posterior if proper else replace(posterior, log_evidence=np.nan)
+        return GaussianModel.of(parts, factors, scales, self._guesses(free), *outputs)
 
     def _guesses(self, free: list[str]) -> list[float]:
         assert self.lowered.y is not None
