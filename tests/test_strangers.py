@@ -139,6 +139,24 @@ def test_nul_in_a_dataframe():
 SEMICOLONS = 'y;x;"a, b";day\n1,5;-2;u,v;02.03.2024\n2,5;3;"u;v";03.03.2024\n4;,5;w;04.03.2024\n1;NA;w;05.03.2024\n'
 
 
+@pytest.mark.parametrize(
+    ("cells", "doubted"),
+    [
+        (["1.000", "2.500", "350"], True),
+        (["−1.250", "2.000", "NA"], True),
+        (["0.125", "2.000", "3.500"], False),
+        (["1.000", "2.5", "3"], False),
+        (["1", "2", "3"], False),
+    ],
+)
+def test_points_that_may_separate_thousands_are_reported(tmp_path, cells, doubted):
+    """Spreadsheets of countries with decimal commas write 1000 as 1.000, and put semicolons between cells."""
+    rows = [f"{cell};{k}" for k, cell in enumerate(cells, start=1)]
+    bound = bl.check(regression(), written(tmp_path, "\n".join(["x;y", *rows])))
+    doubts = [message for key, *_, message, _ in bound.remarks() if key == "thousands"]
+    assert len(doubts) == doubted and all("column 'x'" in message for message in doubts)
+
+
 def test_semicolons_and_decimal_commas(tmp_path):
     bound = bl.check(regression(), written(tmp_path, SEMICOLONS))
     columns = bound.dataset.columns

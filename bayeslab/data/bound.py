@@ -252,6 +252,9 @@ class Data:
         out: list[tuple[str, str, float | None, str, str]] = [
             (key, "", None, message, "correct it, or take it out") for key, message in self.dataset.unused
         ]
+        for name, message in self.dataset.doubts.items():
+            if name in self.used or name not in self.dataset.columns:  # it may have been renamed
+                out.append(("thousands", name, None, message, "write thousands without a mark, and decimals as 1.5"))
         for name in sorted(self.used & self.digits):
             message = f"'{name}' is text, and all of its cells are numbers: they are names here, not quantities"
             out.append(("text", name, None, message, f"make numbers of it, or say text: [{name}] in the data section"))

@@ -108,6 +108,8 @@ class Dataset:
         Assumptions made when the files were read.
     unused : tuple of (str, str)
         Entries of the data section without a matching column: the key and a remark.
+    doubts : mapping of str to str
+        Columns of a text table whose numbers may mean others, with a remark.
     """
 
     columns: Mapping[str, Column] = field(default_factory=dict)
@@ -116,6 +118,7 @@ class Dataset:
     left_out: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     unused: tuple[tuple[str, str], ...] = ()
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
     def digests(self) -> dict[str, str]:
         """SHA-256 of each column, and of the names of rows."""
@@ -245,6 +248,7 @@ class Dataset:
             dict(self.left_out) | dict(other.left_out),
             self.notes + other.notes,
             self.unused + other.unused,
+            dict(self.doubts) | dict(other.doubts),
         )
 
     @classmethod

@@ -36,6 +36,7 @@ _SEPARATORS = {",": "','", ";": "';'", "\t": "tabs"}
 _SNIFFED = 20
 # A number with a decimal point or comma.
 _NUMBER = re.compile(r"[+\u2212-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+\u2212-]?[1-9]\d{0,2}\.\d{3}")
 # Control characters other than tabs and line ends: text arrays would drop a NUL, terminals would interpret others.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 # Peak memory in bytes per byte of a text with short cells.
@@ -88,9 +89,10 @@ def _read(dataset: Dataset, cells: Cells) -> Dataset:
 
 
 def _table(path: Path, rows: str, what: str, cells: Cells) -> Dataset:
-    columns, notes = _read_table(path, cells)
+    columns, notes, doubts = _read_table(path, cells)
     noted = tuple(f"{what}: {note}" for note in notes)
-    return Dataset.from_table(columns, rows, what=what, notes=noted, cells=cells)
+    read = Dataset.from_table(columns, rows, what=what, notes=noted, cells=cells)
+    return replace(read, doubts={name: f"{what}: {doubt}" for name, doubt in doubts.items()})
 
 
 def _read_given(given: Any, source: DataSource, cells: Cells) -> Dataset:
@@ -104,8 +106,8 @@ def _read_given(given: Any, source: DataSource, cells: Cells) -> Dataset:
     return Dataset.from_table(frame_columns(given), source.rows, cells=cells)
 
 
-def _read_table(path: Path, cells: Cells) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The columns of a table, and notes on assumptions made in reading them."""
+def _read_table(path: Path, cells: Cells) -> tuple[dict[str, Any], tuple[str, ...], dict[str, str]]:
+    """The columns of a table, notes on assumptions made in reading them, and columns that may mean other numbers."""
     suffix = path.suffix.lower()
     if os.path.isdir(path):
         raise DataError("this is a folder, not a table", where=shown(path), code="not-a-file")
@@ -121,9 +123,9 @@ def _read_table(path: Path, cells: Cells) -> tuple[dict[str, Any], tuple[str, ..
     if suffix in (*_TABLES, ".json"):
         _fits(size, path)
     if suffix == ".parquet":
-        return _read_parquet(path), ()
+        return _read_parquet(path), (), {}
     if suffix == ".json":
-        return _read_records(path), ()
+        return _read_records(path), (), {}
     if suffix not in _TABLES:
         raise DataError(
             f"unknown kind of table '{suffix}'; there are .csv .tsv .parquet .json",
@@ -196,7 +198,7 @@ def _columns(lines: list[str], separator: str) -> int:
     return lengths.pop() if len(lengths) == 1 else 0
 
 
-def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tuple[str, ...], dict[str, str]]:
     where = shown(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
@@ -248,14 +250,19 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
         if name
     }
     commas = _decimal_commas(texts, where, cells) if separator == ";" else set[str]()
+    doubts = _thousands(texts, cells) if separator == ";" else {}
     note = "" if separator == usual else f"read with {_SEPARATORS[separator]} between the cells"
     nameless = "the column without a name is left out" if "" in header else ""
     if commas:
         note += f" and decimal commas, in {listed(commas)}"
-    return {
-        name: _cells(name, column, f"{where}: column '{name}'", cells, commas=name in commas)
-        for name, column in texts.items()
-    }, tuple(filter(None, (note, nameless)))
+    return (
+        {
+            name: _cells(name, column, f"{where}: column '{name}'", cells, commas=name in commas)
+            for name, column in texts.items()
+        },
+        tuple(filter(None, (note, nameless))),
+        doubts,
+    )
 
 
 def _decimal_commas(texts: Mapping[str, np.ndarray], where: str, cells: Cells) -> set[str]:
@@ -282,6 +289,19 @@ def _decimal_commas(texts: Mapping[str, np.ndarray], where: str, cells: Cells) -
                     code="odd-cell",
                 )
     return commas
+
+
+def _thousands(texts: Mapping[str, np.ndarray], cells: Cells) -> dict[str, str]:
+    """Columns whose points may separate thousands, as spreadsheets of countries with decimal commas write them: all
+    numbers with a point have three digits after it, and none begins with a zero.
+    """
+    out = {}
+    for name, column in texts.items():
+        words = [] if cells.is_text(name) else [word for word in np.char.strip(column).tolist() if "." in word]
+        if words and all(map(_THOUSANDS.fullmatch, words)):
+            read, other = float(words[0].replace("\u2212", "-")), words[0].replace(".", "")
+            out[name] = f"column '{name}': {words[0]} is read as {read:g}, not {other}"
+    return out
 
 
 def _cells(name: str, given: np.ndarray, what: str, cells: Cells, *, commas: bool) -> Any:
