@@ -37,7 +37,7 @@ __all__ = ["BayesNetPosterior"]
 
 # This many different rows of the data suffice to identify the states.
 _TELLING = 60
-# Number of draws averaged for predictions: their Monte Carlo error is a twentieth of the posterior's sd.
+# Fewest draws averaged for predictions: their Monte Carlo error is a twentieth of the posterior's sd.
 _DRAWS = 400
 
 
@@ -324,8 +324,9 @@ class BayesNetPosterior(Posterior):
 
         The target's column in the new data is not used. The observed cells of a new row also carry information about
         the parameters: P(x | y, data) = E[P(x, y | θ)] / E[P(y | θ)] over the posterior, so that each draw is weighted
-        by the probability that it gives to them. If the posterior has a closed form, the tables are independent and
-        each enters once: the expectation of their product is the product of their means.
+        by the probability that it gives to them. Rows of the fit have informed them already: their draws have equal
+        weights, unless a target is predicted as in a new row. If the posterior has a closed form, the tables are
+        independent and each enters once: the expectation of their product is the product of their means.
         """
 
         if unknown(self.spec):
@@ -355,9 +356,10 @@ class BayesNetPosterior(Posterior):
         rows, numbers = distinct[:, : codes.shape[1]].astype(np.int64), distinct[:, codes.shape[1] :]
         total = {v: np.zeros((len(distinct), len(net.states[v]))) for v in wanted}
         weight, scale = np.zeros((len(distinct), 1)), np.full((len(distinct), 1), -np.inf)
-        n = _n_draws(draws)
+        most = max(_DRAWS, min(2_000, 40_000 // both.size))
+        n, counted_already = _n_draws(draws), self.fitted is self and spec.target is None
         tree = None
-        for i in np.unique(np.linspace(0, n - 1, min(n, _DRAWS)).astype(int)):
+        for i in np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)):
             if net.linears:
                 answer = _mixed(net, draws, int(i), rows, numbers, wanted)
             else:
@@ -365,6 +367,8 @@ class BayesNetPosterior(Posterior):
                 batch = tree.query_many(rows, wanted)
                 answer = batch.log_evidence, batch.marginals
             log_evidence = np.asarray(answer[0])[:, None]
+            if counted_already:
+                log_evidence = np.where(np.isfinite(log_evidence), 0.0, log_evidence)
             higher = np.maximum(scale, log_evidence)
             possible, begun = np.isfinite(log_evidence), np.isfinite(scale)
             factor = np.exp(log_evidence - higher, where=possible, out=np.zeros_like(scale))
