@@ -214,6 +214,18 @@ class Posterior(ABC):
         """What else depends on the order of the rows, so that some of them are another series; default None."""
         return None
 
+    def beginnings(self, *, named: bool, known: bool) -> list[tuple[str, str | None]]:
+        """What begins anew in new rows, with the column of its sequences if it has one; default: computed columns.
+
+        Parameters
+        ----------
+        named
+            Whether the rows have names.
+        known
+            Whether these are names of rows of the fit.
+        """
+        return [(f"the computed column '{name}'", None) for name in self.computed_in_order()]
+
     def bound_data(self) -> Data:
         """The data as the graph has them, checked against the model; default: the data unchanged and unchecked."""
         return self.data

@@ -239,7 +239,6 @@ def _paths_given(
     if not lacking:
         return {}
     data, names = posterior.data, fit.bound_model.outcomes()
-    _warn_of_restart(fit, data, lacking)
     if not any(data.has(name) and data.present(name) for name in names):
         return {}
     eliminated = posterior.elimination()
@@ -252,8 +251,8 @@ def _paths_given(
     return {name: np.concatenate([each[name] for each in drawn]) for name in lacking}
 
 
-def _warn_of_restart(fit: Fitted, data: Data, paths: list[str]) -> None:
-    """Warn if new rows begin a path anew, so that they are no forecast of what follows the rows of the fit.
+def _warn_of_restart(fit: Fitted, data: Data) -> None:
+    """Warn if new rows begin a series anew, so that they are no forecast of what follows the rows of the fit.
 
     Tables that repeat the rows of the fit are, and sequences with new labels begin rightly. So does an unnamed table
     whose first outcome is observed: it is another series.
@@ -262,33 +261,36 @@ def _warn_of_restart(fit: Fitted, data: Data, paths: list[str]) -> None:
     outcomes = [name for name in fit.bound_model.outcomes() if name in old.columns]
     blank = [new.columns[n].absent().reshape(-1) if n in new.columns else np.ones(1, bool) for n in outcomes]
     named = rows in new.levels and rows in old.levels
-    if not any(mask.any() for mask in blank) or not (named or all(mask[:1].all() for mask in blank)):
+    if blank and (not any(mask.any() for mask in blank) or not (named or all(mask[:1].all() for mask in blank))):
         return
-    eliminated = fit.bound_model.elimination()
-    assert eliminated is not None
-    for latent in getattr(eliminated[1], "latents", ()):
-        path = latent.path
-        if latent.name not in paths or path is None or path.dims[-1] != rows:
-            continue
-        if path.sequence in old.columns and path.sequence in new.columns:
-            known = np.isin(new.columns[path.sequence].values, old.columns[path.sequence].values)
-            if not known.any():
-                continue
-        if _repeats(old, new, outcomes):
+    if new.digests() == old.digests() or _repeats(old, new, outcomes):
+        return
+    for what, sequence in fit.bound_model.beginnings(named=named, known=named and _among(new, old)):
+        given = sequence in old.columns and sequence in new.columns
+        if given and not np.isin(new.columns[sequence].values, old.columns[sequence].values).any():
             continue
         warnings.warn(
-            f"the path '{latent.name}' of the new rows begins anew: to forecast what follows the rows of the fit, give"
-            " those rows too, with their outcomes, and leave the outcome of the rows to be predicted empty",
+            f"{what} of the new rows begins anew: to forecast what follows the rows of the fit, or to fill in some of"
+            " them, give those rows too, with their outcomes, or fit them together; leave the outcomes to be predicted"
+            " empty",
             UserWarning,
             stacklevel=2,
         )
+
+
+def _among(some: Dataset, all_: Dataset) -> bool:
+    """Whether all named rows are rows of another table."""
+    rows = all_.rows
+    return bool(np.isin(some.levels[rows].astype(str), all_.levels[rows].astype(str)).all())
 
 
 def _repeats(old: Dataset, new: Dataset, outcomes: list[str]) -> bool:
     """Whether new rows have the rows of the fit among them: by name, else at their beginning, by their outcomes."""
     rows = old.rows
     if rows in old.levels and rows in new.levels:
-        return bool(np.isin(old.levels[rows].astype(str), new.levels[rows].astype(str)).all())
+        return _among(old, new)
+    if not outcomes:
+        return False
     for name in outcomes:
         before, after = old.columns[name], new.columns.get(name)
         n = len(before.values)
@@ -397,6 +399,8 @@ def predict(
     if fit.bound_model.view == "topics":
         of_topics = topics.predicted(fit, bound, data, kind, ci_prob=ci_prob, seed=seed)
         return of_topics if kind == "draws" else _like(of_topics, data)
+    if bound is not fit.data:
+        _warn_of_restart(fit, bound)
     posterior = fit.bound_model.on(bound)
     if kind in ("mean", "components"):
         parts = posterior.exact_predictions(posterior_values(fit), kind, ci_prob)

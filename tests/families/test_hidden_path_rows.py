@@ -97,3 +97,40 @@ def test_named_rows_of_the_fit_keep_their_effects_in_any_order():
     np.testing.assert_allclose(mean(fit, table[["t"]].iloc[[4]]), expected[4], rtol=0.1)
     with pytest.raises(DataError, match="new and for known levels separately"):
         fit.predict(pd.DataFrame({"t": [2005, 2009]}))
+
+
+SERIES = {
+    "index in the node 'y'": "Normal(b * index(t), 0.3)",
+    "lag in the node 'y'": "Normal(b * lag(y, 1, start=0), 0.3)",
+    "cumsum in the node 'm'": "Normal(m, 0.3)",
+    "previous in the node 'h'": "Normal(h, 0.3)",
+}
+
+
+@pytest.mark.parametrize("what", SERIES)
+@pytest.mark.parametrize("names", [True, False])
+def test_rows_that_begin_a_series_anew_are_named(what, names):
+    nodes = {"b": "Normal(0, 1)", "y[t]": SERIES[what]}
+    nodes |= {"m[t]": "b * cumsum(x)"} if "cumsum" in what else {}
+    nodes |= {"h[t]": "Normal(previous(h, 1, start=0), 1)"} if "previous" in what else {}
+    table = pd.DataFrame({"t": range(2001, 2009), "x": 1.0, "y": np.arange(8) / 2})
+    table = table if names else table.drop(columns="t")
+    fit = bl.fit(bl.Model(data={"rows": "t"}, model=bl.Graph(nodes=nodes)), table, runs=None, seed=1, draws=200)
+    new = pd.DataFrame({"x": [1.0, 1.0]} | ({"t": [2009, 2010]} if names else {}))
+    with pytest.warns(UserWarning, match=f"{what} of the new rows begins anew"):
+        fit.predict(new)
+
+
+def test_rows_that_repeat_those_of_the_fit_go_on():
+    nodes = {"b": "Normal(0, 1)", "y[t]": "Normal(b * index(t), 0.3)"}
+    y = np.arange(8) / 2
+    model = bl.Model(data={"rows": "t"}, model=bl.Graph(nodes=nodes))
+    fit = bl.fit(model, {"y": y}, runs=None, seed=1)
+    np.testing.assert_allclose(mean(fit, pd.DataFrame({"y": np.r_[y, np.nan]}))[-1], 4, atol=0.2)
+
+
+def test_a_computed_column_that_begins_anew_is_named():
+    model = bl.Model(data={"derive": {"z": "index(obs_id)"}}, model=bl.Regression(formula="y ~ z"))
+    fit = bl.fit(model, {"x": np.arange(8.0), "y": np.sqrt(np.arange(8))}, runs=None, seed=1)
+    with pytest.warns(UserWarning, match="the computed column 'z' of the new rows begins anew"):
+        fit.predict({"x": [8.0]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import warnings
 from collections.abc import Collection, Mapping
@@ -32,7 +33,7 @@ from bayeslab.families.graph.walk import node_errors
 from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.expressions import parse
 from bayeslab.language.functions import word_of_order
-from bayeslab.language.nodes import Node, byproducts, nodes_of, sorted_nodes
+from bayeslab.language.nodes import Node, bound_arguments, byproducts, nodes_of, sorted_nodes
 from bayeslab.memory import require_memory
 from bayeslab.posterior.answer import Plan
 from bayeslab.posterior.averaging import AVERAGED
@@ -269,13 +270,27 @@ class GraphPosterior(Posterior):
     def in_order(self) -> str | None:
         rows = self.data.dataset.rows
         for node in nodes_of(self.spec.nodes).values():
-            if rows not in node.dims:
-                continue
-            if node.dims[-1] == rows and (node.hidden_path or node.states):
+            if node.dims[-1:] == (rows,) and (node.hidden_path or node.states):
                 return f"the {'path' if node.hidden_path else 'states'} '{node.name}'"
-            if word := word_of_order(node.expression.tree, rows):
+            if rows in node.dims and (word := word_of_order(node.expression.tree, rows)):
                 return f"{word} in the node '{node.name}'"
         return None
+
+    def beginnings(self, *, named: bool, known: bool) -> list[tuple[str, str | None]]:
+        """Paths and recursions of the rows; states follow those of the fit."""
+        rows, out = self.data.dataset.rows, super().beginnings(named=named, known=known)
+        for node in nodes_of(self.spec.nodes).values():
+            if node.dims[-1:] != (rows,) or node.states:
+                continue
+            if node.hidden_path:
+                if not known:
+                    column = bound_arguments(node.expression.tree, str(node.distribution)).get("sequence")
+                    out.append((f"the path '{node.name}'", column.id if isinstance(column, ast.Name) else None))
+            elif known and node.kind == "random" and node.name not in self.outcomes():
+                continue  # its draws are those of the fit
+            elif word := word_of_order(node.expression.tree, rows):
+                out.append((f"{word} in the node '{node.name}'", None))
+        return out
 
     def machine_model(self) -> MachineModel:
         return lowered(self.model, self.data)

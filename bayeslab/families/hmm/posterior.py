@@ -153,6 +153,9 @@ class HMMPosterior(Posterior):
     def in_order(self) -> str | None:
         return "the sequence of states"
 
+    def beginnings(self, *, named: bool, known: bool) -> list[tuple[str, str | None]]:
+        return [("the sequence of states", self.spec.sequence)] if named else []
+
     def priors(self) -> dict[str, str]:
         """The prior of each unknown."""
         if self._continuous:
