@@ -9,12 +9,55 @@ import numpy as np
 from bayeslab.families.graph.function_layout import Entering, FunctionNode, integrable, kernel_inputs, layout_of
 from bayeslab.families.graph.lowered_rows import HiddenRows, by_row, rows_apart
 from bayeslab.families.graph.state_components import KERNEL, StateNode, filter_inputs
-from bayeslab.posterior.machine.arrays import NotLowered, Var
+from bayeslab.posterior.machine.arrays import Instruction, NotLowered, Var
 from bayeslab.posterior.machine.backend import Machine
 from bayeslab.posterior.machine.evidence import log_evidence
-from bayeslab.posterior.machine.program import Builder
+from bayeslab.posterior.machine.program import Builder, live
 
-__all__ = ["functions_evidence", "states_evidence"]
+__all__ = ["functions_evidence", "integrate", "states_evidence"]
+
+
+def integrate(
+    builder: Builder,
+    states: Sequence[StateNode],
+    functions: Sequence[FunctionNode],
+    slopes: Sequence[Var],
+    rows: Sequence[HiddenRows],
+) -> None:
+    """Add the logs of the integrals over states and functions to the total.
+
+    Parameters
+    ----------
+    slopes
+        Stand-ins for slopes of trends, which no rows may have in their means.
+    rows
+        The nodes that depend on states, functions or slopes.
+
+    Raises
+    ------
+    NotLowered
+        A node of states or functions does not enter one normal node, or not linearly.
+    """
+    left = {node.name for node in states} | {node.name for node in functions}
+    for each in rows:
+        record = [item for item in live(builder.instructions, [each.mean.buffer]) if isinstance(item, Instruction)]
+        inside = {id(var.buffer) for item in record for var in item.inputs} | {id(each.mean.buffer)}
+        if any(id(slope.buffer) in inside for slope in slopes):
+            raise NotLowered(each.name, "slopes of a trend in its mean")
+        its_states = [node for node in states if id(node.symbol.buffer) in inside]
+        its_functions = [node for node in functions if id(node.symbol.buffer) in inside]
+        entering = {node.name for node in its_states} | {node.name for node in its_functions}
+        if not entering <= left:
+            raise NotLowered(each.name, "states or functions that enter several nodes")
+        if its_states and its_functions:
+            raise NotLowered(each.name, "states and functions in its mean")
+        left -= entering
+        if its_functions:
+            builder.add(functions_evidence(builder, its_functions, each))
+        else:
+            builder.add(states_evidence(builder, its_states, each))
+    if left:
+        raise NotLowered(min(left), "states or functions on which no data depend")
 
 
 class _Rows(Entering):

@@ -100,15 +100,14 @@ def _viewed(var: Var, forms: Mapping[int, tuple[Linear, np.ndarray]]) -> Linear:
     """A view of hidden values as a linear function."""
     form, place = forms[id(var.buffer)]
     full = place[var.offset + flat_positions(var.shape, var.strides)]
-    once = tuple(slice(0, 1) if step == 0 else slice(None) for step in var.strides)
-    numbers = full[once]
+    numbers = full[tuple(slice(0, 1) if step == 0 else slice(None) for step in var.strides)]
 
     def moved(value: Var) -> Var:
         if value.size == 1:
             return value.reshape((1,) * var.ndim)
         index = np.unravel_index(numbers, form.shape)
-        own = [at if n > 1 else np.zeros_like(at) for at, n in zip(index, value.shape, strict=True)]
-        flat = np.ravel_multi_index(own, value.shape)
+        once = [at if n > 1 else np.zeros_like(at) for at, n in zip(index, value.shape, strict=True)]
+        flat = np.ravel_multi_index(once, value.shape)
         return value.reshape(-1)[flat.reshape(numbers.shape)]
 
     return Linear(
@@ -128,9 +127,7 @@ def _of(name: str, item: Instruction, forms: Mapping[int, tuple[Linear, np.ndarr
         return _viewed(inputs[0], forms)
     if op == "gather":
         source, index = inputs[0], item.options["index"]
-        form = _viewed(source, forms)
-        buffer = Var(source.builder, source.buffer, source.shape)
-        return _viewed_at(form, index, buffer)
+        return _viewed_at(_viewed(source, forms), index)
     signs = {"add": (1, 1), "subtract": (1, -1), "negative": (-1,)}.get(op)
     if signs is not None:
         terms = [
@@ -146,13 +143,12 @@ def _of(name: str, item: Instruction, forms: Mapping[int, tuple[Linear, np.ndarr
     raise NotLowered(name, f"hidden values that enter its mean through '{op}'")
 
 
-def _viewed_at(form: Linear, index: np.ndarray, source: Var) -> Linear:
+def _viewed_at(form: Linear, index: np.ndarray) -> Linear:
     """The elements of a vector at positions."""
 
     def moved(value: Var) -> Var:
         return value.reshape((1,) * index.ndim) if value.size == 1 else value.reshape(-1)[index]
 
-    assert len(source.shape) == 1
     return Linear(
         index.shape,
         moved(form.offset),

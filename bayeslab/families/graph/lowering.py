@@ -22,7 +22,7 @@ from bayeslab.families.graph.gaps import below
 from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.integrals import integrals_of
 from bayeslab.families.graph.lowered_functions import integrated_function, sampled_function
-from bayeslab.families.graph.lowered_integrals import functions_evidence, states_evidence
+from bayeslab.families.graph.lowered_integrals import integrate
 from bayeslab.families.graph.lowered_recursions import computed_rows, sampled_rows
 from bayeslab.families.graph.lowered_rows import HiddenRows
 from bayeslab.families.graph.lowered_sums import states_of, sum_out
@@ -48,7 +48,7 @@ from bayeslab.posterior.machine.laws import (
     ordered_categories,
 )
 from bayeslab.posterior.machine.model import MachineModel, Parameter, SummedPart
-from bayeslab.posterior.machine.program import Builder, Program, live
+from bayeslab.posterior.machine.program import Builder, Program
 from bayeslab.posterior.machine.transforms import Ordered, Transform
 from bayeslab.posterior.machine.vector_laws import vector_law
 from bayeslab.posterior.machine.wrapped import Censored, Truncated
@@ -123,8 +123,10 @@ class Lowering(Walk):
         """The program of the nodes."""
         if self.latents:
             self._sum_out()
+        if self.functions and not self.parameters:
+            raise NotLowered(self.functions[0].name, "a function without parameters")
         if self.integrals:
-            self._integrate()
+            integrate(self.builder, self.states, self.functions, self.slopes, self.hidden_rows)
         for parameter in self.parameters:
             self.builder.output(parameter.name, parameter.value)
         for name in self.computed_nodes:
@@ -233,32 +235,6 @@ class Lowering(Walk):
         first = self.nodes[next(iter(self.latents)).removesuffix("_unobserved")]
         with self.errors(first):
             self.sums = sum_out(self.builder, list(self.latents.values()), self.densities)
-
-    def _integrate(self) -> None:
-        """Add the integrals over states and functions to the total."""
-        if self.functions and not self.parameters:
-            raise NotLowered(self.functions[0].name, "a function without parameters")
-        left = {node.name: node.symbol for node in (*self.states, *self.functions)}
-        for rows in self.hidden_rows:
-            inside = [var.buffer for item in self._record(rows.mean) for var in item.inputs] + [rows.mean.buffer]
-            states = [node for node in self.states if any(node.symbol.buffer is buffer for buffer in inside)]
-            functions = [node for node in self.functions if any(node.symbol.buffer is buffer for buffer in inside)]
-            if any(slope.buffer is buffer for slope in self.slopes for buffer in inside):
-                raise NotLowered(rows.name, "slopes of a trend in its mean")
-            if any(left.pop(node.name, None) is None for node in (*states, *functions)):
-                raise NotLowered(rows.name, "states or functions that enter several nodes")
-            if states and functions:
-                raise NotLowered(rows.name, "states and functions in its mean")
-            if functions:
-                self.builder.add(functions_evidence(self.builder, functions, rows))
-            else:
-                self.builder.add(states_evidence(self.builder, states, rows))
-        if left:
-            raise NotLowered(min(left), "states or functions on which no data depend")
-
-    def _record(self, var: Var) -> list[Instruction]:
-        """The instructions from which hidden values follow."""
-        return [item for item in live(self.builder.instructions, [var.buffer]) if isinstance(item, Instruction)]
 
     def _states_of(self, node: Node) -> None:
         """Linear-Gaussian states: stand-ins for their values, which are integrated out."""

@@ -26,7 +26,7 @@ def roots_of_spectrum(backend: Backend, basis: HilbertBasis, values: Mapping[str
 
     parts = []
     for term, size in zip(basis.terms, basis.sizes, strict=True):
-        variance: Any = backend.constant(np.array(1.0))
+        variance: Any = backend.constant(np.ones(()))
         for argument, power in term.scales:
             variance = variance * of(argument) ** power
         if term.spectral:

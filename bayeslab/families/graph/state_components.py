@@ -136,7 +136,7 @@ def _general(reader: ParameterReader, node: Node) -> Component:
     moving = terms["F"].random
     move = np.ones((d, d)) if moving else np.asarray(terms["F"].value, dtype=float).reshape(d, d)
     blocks = [values["initial_mean"], root("initial_covariance"), values["F"], root("Q"), values["H"]]
-    one = backend.constant(np.array(1.0))  # whole numbers become real
+    one = backend.constant(np.ones(()))  # whole numbers become real
     flat = backend.concatenate([block.reshape((1, -1)) * one for block in blocks], axis=1)
     return Component(flat, 1, d, d, np.argwhere(move != 0.0), moving, terms["H"].random)
 
