@@ -197,11 +197,48 @@ def test_a_function_of_each_person_is_integrated_out_as_in_the_graph(kernel):
     is_its_graph(model_of(nodes, {"y": ["person", "t"]}, y=y, when=when), kernel)
 
 
+LEVEL = {"s": "HalfNormal(1)", "level[t]": "LocalLevel(s, initial=Normal(0, 2))"}
+#: Of ExpQuad the covariance of many inputs is nearly singular, and derivatives by its lengthscale have fewer digits.
 SAMPLED = {
     "sines": F | SINES | {"n[t]": "Poisson(exp(f / 2 + of[kind]))"},
     "sines of each state": F | {
         "f[state, t]": "GaussianProcess(Matern32(x, ell, amount), approximation=hsgp, functions=9)",
         "n[t]": "Poisson(exp(sum(f, state) / 2 + a))",
+    },
+    "a function of full covariance": F | IN_TIME | {"n[t]": "Poisson(exp(f / 2 + of[kind]))"},
+    "functions of full covariance of each state": F | {
+        "f[state, t]": "GaussianProcess(Matern32(x, ell, amount) + Constant(b2))", "b2": "HalfNormal(1)",
+        "n[t]": "Poisson(exp(sum(f, state) / 2 + a))",
+    },
+    "a function of rows that share inputs": F | {
+        "f[t]": "GaussianProcess(ExpQuad(place, ell, amount))", "n[t]": "Poisson(exp(f / 2))",
+    },
+    "states beside counts": LEVEL | {"n[t]": "Poisson(exp(level))"},
+    "states in a curve": LEVEL | {"y[t]": "Normal(exp(level), 1)"},
+    "states in a standard deviation": LEVEL | {"y[t]": "Normal(level, exp(level))"},
+    "the logarithm of an exponential": LEVEL | {"y[t]": "Normal(log(exp(level)), 1)"},
+    "a state of the time before": LEVEL | {"y[t]": "Normal(lag(level, 1, start=0), 1)"},
+    "a level in two nodes": LEVEL | {"y[t]": "Normal(level, 1)", "x[t]": "Normal(level, 1)"},
+    "a level and a node without data": LEVEL | {"w[t]": "Normal(level, 1)", "y[t]": "Normal(level + w, 1)"},
+    "a potential of states": LEVEL | {"y[t]": "Normal(level, 1)", "tie": "Potential(-0.5 * sum(level) ** 2)"},
+    "a maximum over states": LEVEL | {"y[t]": "Normal(maximum(level, 0), 1)"},
+    "a mean of states": LEVEL | {"y[t]": "Normal(level - mean(level), 1)"},
+    "slopes": {
+        "s": "HalfNormal(1)", "trend[t]": "LocalTrend(1, s, initial=Normal(0, 1), initial_slope=Normal(0, 0.1))",
+        "y[t]": "Normal(trend + trend_slope, 1)",
+    },
+    "trend and season beside counts": {
+        "s[length]": "HalfNormal(1)", "trend[t]": "LocalTrend(s[0], s[1], initial=Normal(0, 1), initial_slope=Normal(0, 0.1))",
+        "season[t]": "Seasonal(4, s[2], initial=ZeroSumNormal(s[3]))", "n[t]": "Poisson(exp(trend / 3 + season))",
+    },
+    "matrices beside counts": {
+        "phi[state]": "Uniform(-0.9, 0.9)", "F[state, state2]": "[[phi[0], phi[1]], [1, 0]]", "s": "HalfNormal(1)",
+        "Q[state, state2]": "[[s ** 2, 0], [0, 0.1]]",
+        "ar[t]": "LinearGaussian(F, Q, [1, 0.5], [0, 0], [[1, 0], [0, 1]])", "n[t]": "Poisson(exp(ar))",
+    },
+    "levels of each person, of several series": {
+        "s[person]": "HalfNormal(1)", "level[person, t]": "LocalLevel(s, initial=Normal(0, 1), sequence=series)",
+        "n[t]": "Poisson(exp(sum(level, person) / 3))",
     },
 }  # fmt: skip
 
@@ -209,8 +246,25 @@ SAMPLED = {
 @pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", SAMPLED)
 def test_sampled_functions_are_those_of_the_graph(name):
-    _, graph = is_its_graph(model_of(SAMPLED[name]), name)
-    assert any(rv.name.startswith("_f_z") for rv in graph.free_RVs)
+    model = model_of(SAMPLED[name], place=np.repeat(np.arange(6.0), 5))
+    _, graph = is_its_graph(model, name)
+    assert any(rv.name.startswith("_") for rv in graph.free_RVs)
+
+
+MIXED_SETS = {
+    "states that are sampled beside a function": F | SQUARE | LEVEL | {"n[t]": "Poisson(exp(level))", "y[t]": "Normal(f, sigma)"},
+    "a function that is sampled beside states": F | LEVEL | {
+        "f[t]": "GaussianProcess(Matern32(when, ell, amount))", "n[t]": "Poisson(exp(f))", "y[t]": "Normal(level, sigma)",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", MIXED_SETS)
+def test_the_same_nodes_are_integrated_out(name):
+    model = model_of(MIXED_SETS[name], when=np.sort(RNG_2.uniform(0, 10, ROWS)))
+    _, graph = is_its_graph(model, name)
+    assert sum(rv.name.startswith("_") for rv in graph.free_RVs) == 1
 
 
 def test_periodic_sines_have_the_variances_of_their_series():
@@ -237,26 +291,12 @@ def test_periodic_sines_have_the_variances_of_their_series():
         np.testing.assert_allclose(gradient / size, differences(program, point) / size, rtol=1e-5, atol=1e-6)
 
 
-LEVEL = {"s": "HalfNormal(1)", "level[t]": "LocalLevel(s, initial=Normal(0, 2))"}
 #: What PyTensor evaluates, and the words that say why.
 OTHERS = {
     "segments with labels": (
         PATHS["segments"] | {"w[t]": "Bernoulli(0.3)", "y[t]": "Normal(mu[z] + w, 1)"},
         "segments that are linked",
     ),
-    "states beside counts": (LEVEL | {"n[t]": "Poisson(exp(level))"}, "do not enter normal rows"),
-    "states in a curve": (LEVEL | {"y[t]": "Normal(exp(level), 1)"}, "through 'exp'"),
-    "a state of the time before": (LEVEL | {"y[t]": "Normal(lag(level, 1, start=0), 1)"}, "through 'concatenate'"),
-    "a level in two nodes": (LEVEL | {"y[t]": "Normal(level, 1)", "x[t]": "Normal(level, 1)"}, "several nodes"),
-    "slopes": (
-        {"t_[t]": "LocalTrend(1, 1, initial=Normal(0, 1), initial_slope=Normal(0, 0.1))", "y[t]": "Normal(t_ + t__slope, 1)"},
-        "slopes",
-    ),
-    "a function of full covariance beside counts": (
-        F | SQUARE | {"n[t]": "Poisson(exp(f + of[kind]))"}, "full covariance",
-    ),
-    "logarithm of an exponential": (LEVEL | {"y[t]": "Normal(log(exp(level)), 1)"}, "through 'exp'"),
-    "a standard deviation of states": (LEVEL | {"y[t]": "Normal(level, exp(level))"}, "standard deviation"),
 }  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from bayeslab.families.graph.function_layout import (
     layout_of,
 )
 from bayeslab.families.graph.linear_rows import NotLinear, Rows, by_row, rows_apart
-from bayeslab.families.graph.process_nodes import JITTER
+from bayeslab.families.graph.processes import JITTER
 from bayeslab.language.backends import PYTENSOR
 from bayeslab.latents.gaussian_process import function_sum_kernels as kernels
 from bayeslab.latents.gaussian_process.gaussian_process import factor, threads

@@ -1,4 +1,4 @@
-"""Functions ``f[row]: GaussianProcess(kernel)`` in programs of the density machine."""
+"""Functions ``f[row]: GaussianProcess(kernel)`` and sampled states in programs of the density machine."""
 
 from __future__ import annotations
 
@@ -8,15 +8,23 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.families.graph.function_layout import FunctionNode
-from bayeslab.families.graph.processes import Process, basis_of, inputs_of, process_of
+from bayeslab.families.graph.processes import JITTER, Process, basis_of, inputs_of, process_of
 from bayeslab.families.graph.spectra import roots_of_spectrum
+from bayeslab.families.graph.state_components import component_of
+from bayeslab.families.graph.states import cells_of
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.nodes import Node
-from bayeslab.posterior.machine.arrays import NotLowered, Var
+from bayeslab.posterior.machine.arrays import Var
+from bayeslab.posterior.machine.evidence import called
 from bayeslab.posterior.machine.program import Builder
 
-__all__ = ["integrated_function", "sampled_function"]
+__all__ = ["integrated_function", "sampled_function", "sampled_states"]
+
+COLOURED = "bayeslab.latents.gaussian_process.covariance_kernels:coloured"
+COLOURED_GRADIENT = "coloured_gradient"
+COMPONENT = "bayeslab.latents.linear_gaussian.structural_component_kernels:component_values"
+COMPONENT_GRADIENT = "component_gradient"
 
 
 class Reader(Protocol):
@@ -35,23 +43,64 @@ class Reader(Protocol):
         """What a name stands for."""
         ...
 
-    def normals(self, node: Node, suffix: str, along: str, count: int) -> Var:
-        """Standard normals behind a node: ``count`` for each cell of its dimensions but the last."""
+    def parameter(
+        self,
+        term: Term,
+        batch: tuple[str, ...],
+        core_dims: tuple[str, ...],
+        core: int,
+        name: str,
+        apart: bool = False,
+    ) -> Any:
+        """A parameter, its batch dimensions first, then its core dimensions."""
+        ...
+
+    def normals(self, node: Node, along: str, outer: tuple[str, ...], count: int) -> Var:
+        """Standard normals behind a node: ``count`` for each cell of the outer dimensions."""
         ...
 
 
 def sampled_function(reader: Reader, node: Node) -> Var:
-    """Values of a function at its inputs, linear in standard normals ``_f_z``: one for each of its basis functions."""
+    """Values of a function at its inputs, linear in standard normals ``_f_z``.
+
+    There is one for each distinct input, or for each basis function of an approximation.
+    """
     process = process_of(node, reader.nodes, reader.data)
-    if not process.approximate:
-        raise NotLowered(node.name, "a function of full covariance that is not integrated out")
     inputs = inputs_of(process, node, reader.nodes, reader.data)
+    values, backend = hyperparameters(reader, process), reader.evaluator.backend
+    if not process.approximate:
+        x, place = inputs.distinct
+        z = reader.normals(node, "inputs", node.dims[:-1], len(x)).reshape(-1, len(x))
+        arrays = (*process.kernel.program, np.ascontiguousarray(x.T), np.array([JITTER]))
+        f = called(COLOURED, COLOURED_GRADIENT, _vector(reader, process, values), z, z.shape, *arrays)
+        return f[:, place].reshape(reader.lengths(node.dims))
     basis = basis_of(process, inputs, node, reader.nodes)
-    z = reader.normals(node, "z", "functions", basis.n_functions).reshape(-1, basis.n_functions)
-    roots = roots_of_spectrum(reader.evaluator.backend, basis, hyperparameters(reader, process))
-    weights, features = z * roots, np.ascontiguousarray(basis.features(inputs.x), dtype=np.float64)
-    values = [reader.builder.matmul(features, weights[k]) for k in range(len(weights))]
-    return reader.builder.concatenate(values).reshape(reader.lengths(node.dims))
+    z = reader.normals(node, "functions", node.dims[:-1], basis.n_functions).reshape(-1, basis.n_functions)
+    weights = z * roots_of_spectrum(backend, basis, values)
+    features = np.ascontiguousarray(basis.features(inputs.x), dtype=np.float64)
+    rows = [reader.builder.matmul(features, weights[k]) for k in range(len(weights))]
+    return reader.builder.concatenate(rows).reshape(reader.lengths(node.dims))
+
+
+def sampled_states(reader: Reader, node: Node) -> tuple[Var, ...]:
+    """The values of a node of states, and of a local trend its slopes, made of standard normals ``_level_z``."""
+    component, cells = component_of(reader, node), cells_of(node, reader.data)  # type: ignore[arg-type]
+    begins = cells.normals(component.d, component.q)
+    z, lengths = reader.normals(node, "normals", (), int(begins[-1])), reader.lengths(node.dims)
+    sets = cells.batch if component.sets > 1 else np.zeros(len(cells.starts), np.int64)
+    arrays = (cells.starts, begins[:-1], sets, component.moves, np.array([component.d, component.q]))
+
+    def read(parameters: Var) -> Var:
+        out = called(COMPONENT, COMPONENT_GRADIENT, parameters, z, (len(cells.starts),), *arrays)
+        return out[cells.place].reshape(lengths)
+
+    if node.distribution != "LocalTrend":
+        return (read(component.parameters),)
+    other = np.tile([0.0, 1.0], (component.sets, 1))
+    return (
+        read(component.parameters),
+        read(reader.builder.concatenate([component.parameters[:, :-2], other], axis=1)),
+    )
 
 
 def integrated_function(reader: Reader, node: Node) -> FunctionNode:
@@ -59,13 +108,18 @@ def integrated_function(reader: Reader, node: Node) -> FunctionNode:
     process = process_of(node, reader.nodes, reader.data)
     inputs = inputs_of(process, node, reader.nodes, reader.data)
     values, backend = hyperparameters(reader, process), reader.evaluator.backend
-    given = [values[name].reshape(1) for name in process.kernel.names]
-    theta = backend.concatenate(given) if given else backend.constant(np.zeros(0))
+    theta = _vector(reader, process, values)
     basis = basis_of(process, inputs, node, reader.nodes) if process.approximate else None
     roots = None if basis is None else roots_of_spectrum(backend, basis, values)
     shape = reader.lengths(node.dims)
     symbol = reader.builder.hidden(shape)
     return FunctionNode(node.name, f"_{node.name}_z", symbol, process, inputs, shape, theta, basis, roots)
+
+
+def _vector(reader: Reader, process: Process, values: dict[str, Any]) -> Var:
+    """Hyperparameters in the order of the kernel."""
+    given = [values[name].reshape(1) for name in process.kernel.names]
+    return reader.builder.concatenate(given) if given else reader.builder.constant(np.zeros(0))
 
 
 def hyperparameters(reader: Reader, process: Process) -> dict[str, Any]:

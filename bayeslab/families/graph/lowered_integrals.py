@@ -9,7 +9,7 @@ import numpy as np
 from bayeslab.families.graph.function_layout import Entering, FunctionNode, integrable, kernel_inputs, layout_of
 from bayeslab.families.graph.lowered_rows import HiddenRows, by_row, rows_apart
 from bayeslab.families.graph.state_components import KERNEL, StateNode, filter_inputs
-from bayeslab.posterior.machine.arrays import Instruction, NotLowered, Var
+from bayeslab.posterior.machine.arrays import Instruction, NotLinear, Var
 from bayeslab.posterior.machine.backend import Machine
 from bayeslab.posterior.machine.evidence import log_evidence
 from bayeslab.posterior.machine.program import Builder, live
@@ -35,7 +35,7 @@ def integrate(
 
     Raises
     ------
-    NotLowered
+    NotLinear
         A node of states or functions does not enter one normal node, or not linearly.
     """
     left = {node.name for node in states} | {node.name for node in functions}
@@ -43,21 +43,21 @@ def integrate(
         record = [item for item in live(builder.instructions, [each.mean.buffer]) if isinstance(item, Instruction)]
         inside = {id(var.buffer) for item in record for var in item.inputs} | {id(each.mean.buffer)}
         if any(id(slope.buffer) in inside for slope in slopes):
-            raise NotLowered(each.name, "slopes of a trend in its mean")
+            raise NotLinear(each.name, "slopes of a trend in its mean")
         its_states = [node for node in states if id(node.symbol.buffer) in inside]
         its_functions = [node for node in functions if id(node.symbol.buffer) in inside]
         entering = {node.name for node in its_states} | {node.name for node in its_functions}
         if not entering <= left:
-            raise NotLowered(each.name, "states or functions that enter several nodes")
+            raise NotLinear(each.name, "states or functions that enter several nodes")
         if its_states and its_functions:
-            raise NotLowered(each.name, "states and functions in its mean")
+            raise NotLinear(each.name, "states and functions in its mean")
         left -= entering
         if its_functions:
             builder.add(functions_evidence(builder, its_functions, each))
         else:
             builder.add(states_evidence(builder, its_states, each))
     if left:
-        raise NotLowered(min(left), "states or functions on which no data depend")
+        raise NotLinear(min(left), "states or functions on which no data depend")
 
 
 class _Rows(Entering):
@@ -75,18 +75,18 @@ def functions_evidence(builder: Builder, functions: Sequence[FunctionNode], rows
 
     Raises
     ------
-    NotLowered
+    NotLinear
         Not all of them enter it linearly, or integration would cost far more than sampling them.
     """
     if not integrable(functions):
-        raise NotLowered(rows.name, "functions of several kinds in its mean")
+        raise NotLinear(rows.name, "functions of several kinds in its mean")
     mean, places = rows_apart(builder, rows, {node.name: node.symbol for node in functions})
     shape, machine = rows.observed.shape, Machine(builder)
     coefficients = {node.name: by_row(mean.coefficients[node.name], shape, places) for node in functions}
     offset, sigma = (by_row(value, shape, places) for value in (mean.offset, rows.sigma))
     layout = layout_of(functions, _Rows(machine, rows.observed, places, mean.cells, coefficients, offset, sigma))
     if layout is None:
-        raise NotLowered(rows.name, "too many combinations of inputs of functions")
+        raise NotLinear(rows.name, "too many combinations of inputs of functions")
     given = kernel_inputs(machine, functions, layout)
     return log_evidence(given.kernel, given.flat, *given.kernel_arrays)
 
@@ -96,16 +96,16 @@ def states_evidence(builder: Builder, states: Sequence[StateNode], rows: HiddenR
 
     Raises
     ------
-    NotLowered
+    NotLinear
         They enter it in another way, or they are not states of the same times.
     """
     mean, there = rows_apart(builder, rows, {node.name: node.symbol for node in states})
     first = states[0]
     if any(node.dims != first.dims or not np.array_equal(node.cells.starts, first.cells.starts) for node in states):
-        raise NotLowered(rows.name, "states of different times")
+        raise NotLinear(rows.name, "states of different times")
     cells = mean.cells[first.name].ravel()
     if any(not np.array_equal(cells, mean.cells[node.name].ravel()) for node in states):
-        raise NotLowered(rows.name, "states of different times in a row")
+        raise NotLinear(rows.name, "states of different times in a row")
     places, shape = there[np.argsort(cells[there], kind="stable")], rows.observed.shape
     coefficients = [by_row(mean.coefficients[node.name], shape, places) for node in states]
     others = [by_row(value, shape, places) for value in (mean.offset, rows.sigma)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayeslab.posterior.machine.arrays import Instruction, NotLowered, Var
+from bayeslab.posterior.machine.arrays import Instruction, NotLinear, Var
 from bayeslab.posterior.machine.program import Builder, live
 from bayeslab.posterior.machine.views import flat_positions
 
@@ -63,12 +63,12 @@ def rows_apart(builder: Builder, rows: HiddenRows, symbols: Mapping[str, Var]) -
 
     Raises
     ------
-    NotLowered
+    NotLinear
         The mean is not linear in all symbols, the standard deviation depends on one, or no row is observed.
     """
     there = np.flatnonzero(~np.isnan(rows.observed.ravel()))
     if rows.sigma.summed or not len(there):
-        raise NotLowered(rows.name, "a standard deviation that depends on hidden values, or no data")
+        raise NotLinear(rows.name, "a standard deviation that depends on hidden values, or no data")
     forms: dict[int, tuple[Linear, np.ndarray]] = {}
     for name, symbol in symbols.items():
         one = (1,) * symbol.ndim
@@ -85,7 +85,7 @@ def rows_apart(builder: Builder, rows: HiddenRows, symbols: Mapping[str, Var]) -
             forms[id(out.buffer)] = form, place
     form = _viewed(rows.mean, forms)
     if not symbols.keys() <= form.cells.keys():
-        raise NotLowered(rows.name, "hidden values that do not enter its mean linearly")
+        raise NotLinear(rows.name, "hidden values that do not enter its mean linearly")
     return form, there
 
 
@@ -140,7 +140,7 @@ def _of(name: str, item: Instruction, forms: Mapping[int, tuple[Linear, np.ndarr
         return _scaled(_viewed(one, forms), _without_repeats(other))
     if op == "divide" and moving == [True, False]:
         return _scaled(_viewed(inputs[0], forms), 1.0 / _without_repeats(inputs[1]))
-    raise NotLowered(name, f"hidden values that enter its mean through '{op}'")
+    raise NotLinear(name, f"hidden values that enter its mean through '{op}'")
 
 
 def _viewed_at(form: Linear, index: np.ndarray) -> Linear:
@@ -180,7 +180,7 @@ def _sum(name: str, shape: tuple[int, ...], terms: list[tuple[int, Linear | Var]
             signed = coefficient if sign > 0 else -coefficient
             if symbol in cells:
                 if not np.array_equal(cells[symbol], term.cells[symbol]):
-                    raise NotLowered(name, f"several cells of '{symbol}' in a row")
+                    raise NotLinear(name, f"several cells of '{symbol}' in a row")
                 signed = coefficients[symbol] + signed
             coefficients[symbol], cells[symbol] = signed, term.cells[symbol]
     assert offset is not None

@@ -21,19 +21,20 @@ from bayeslab.families.graph.function_layout import FunctionNode
 from bayeslab.families.graph.gaps import below
 from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.integrals import integrals_of
-from bayeslab.families.graph.lowered_functions import integrated_function, sampled_function
+from bayeslab.families.graph.lowered_functions import integrated_function, sampled_function, sampled_states
 from bayeslab.families.graph.lowered_integrals import integrate
 from bayeslab.families.graph.lowered_recursions import computed_rows, sampled_rows
 from bayeslab.families.graph.lowered_rows import HiddenRows
 from bayeslab.families.graph.lowered_sums import states_of, sum_out
+from bayeslab.families.graph.spec import spec_of
 from bayeslab.families.graph.state_components import StateNode, component_of
 from bayeslab.families.graph.states import cells_of, check_state_node
 from bayeslab.families.graph.walk import Walk
 from bayeslab.language.algebra import Term
 from bayeslab.language.backends import Backend
-from bayeslab.language.nodes import Node, bound_arguments, byproducts
+from bayeslab.language.nodes import Node, bound_arguments, byproducts, nodes_of
 from bayeslab.language.spec import Model
-from bayeslab.posterior.machine.arrays import Instruction, NotLowered, Var
+from bayeslab.posterior.machine.arrays import Instruction, NotLinear, NotLowered, Var
 from bayeslab.posterior.machine.backend import Machine
 from bayeslab.posterior.machine.functions import cumprod, logsumexp, stationary
 from bayeslab.posterior.machine.laws import (
@@ -72,15 +73,31 @@ def lowered(model: Model, data: Data, *, weights: Mapping[str, np.ndarray] | Non
     NotLowered
         The machine does not know a part of the model.
     """
-    lowering = Lowering(model, data, weights or {})
+    # As in the PyMC graph: the first set of states and functions that can be integrated out, otherwise none.
+    for integrals in integrals_of(nodes_of(spec_of(model).nodes), data, "fit"):
+        try:
+            return _lowered(model, data, weights or {}, integrals)
+        except NotLinear:
+            continue
+    return _lowered(model, data, weights or {}, frozenset())
+
+
+def _lowered(model: Model, data: Data, weights: Mapping[str, np.ndarray], integrals: frozenset[str]) -> MachineModel:
+    lowering = Lowering(model, data, weights, integrals)
     lowering.walk()
     return lowering.finish()
 
 
 class Lowering(Walk):
-    """Lowers the nodes of one model."""
+    """Lowers the nodes of one model.
 
-    def __init__(self, model: Model, data: Data, weights: Mapping[str, np.ndarray]) -> None:
+    Parameters
+    ----------
+    integrals
+        States and functions that are integrated out.
+    """
+
+    def __init__(self, model: Model, data: Data, weights: Mapping[str, np.ndarray], integrals: frozenset[str]) -> None:
         super().__init__(model, data, "fit", ())
         self.weights = weights
         self.parameters: list[Parameter] = []
@@ -94,9 +111,8 @@ class Lowering(Walk):
         self.behind: dict[str, str] = {}
         if self.summed and not self.own_sums:
             raise NotLowered(min(self.summed), "a discrete node that is summed out, on which sampled nodes depend")
-        # States and functions that are integrated out, and the observed nodes that they enter.
-        integrals = integrals_of(self.nodes, data, "fit")
-        self.integrals = integrals[0] if integrals else frozenset[str]()
+        # Nodes that are integrated out, slopes of trends, and the observed nodes that they enter.
+        self.integrals = integrals
         self.states: list[StateNode] = []
         self.functions: list[FunctionNode] = []
         self.slopes: list[Var] = []
@@ -124,7 +140,7 @@ class Lowering(Walk):
         if self.latents:
             self._sum_out()
         if self.functions and not self.parameters:
-            raise NotLowered(self.functions[0].name, "a function without parameters")
+            raise NotLinear(self.functions[0].name, "a function without parameters")
         if self.integrals:
             integrate(self.builder, self.states, self.functions, self.slopes, self.hidden_rows)
         for parameter in self.parameters:
@@ -167,7 +183,7 @@ class Lowering(Walk):
             except NotLowered as error:
                 if error.node == node.name:
                     raise
-                raise NotLowered(node.name, str(error)) from None
+                raise type(error)(node.name, str(error)) from None
 
     # ------------------------------------------------------------------------------------ nodes
 
@@ -188,6 +204,8 @@ class Lowering(Walk):
         return term
 
     def potential(self, node: Node, value: Any) -> None:
+        if self.integrals and self._is_summed(value):
+            raise NotLinear(node.name, "a potential of hidden values")
         if self._is_summed(value):
             self.densities.append((node.name, value.reshape(-1).sum(0)))
             return
@@ -243,7 +261,7 @@ class Lowering(Walk):
         normals, dim = f"_{node.name}_z", f"{node.name}_normals"
         self.coordinate(dim, list(range(int(cells.normals(component.d, component.q)[-1]))))
         self.dims[normals] = (dim,)
-        for name in (node.name, *(name for name, maker in byproducts(self.nodes).items() if maker == node.name)):
+        for name in self._names_of(node):
             symbol = self.builder.hidden(self.lengths(node.dims))
             self.summed.add(name)
             self.dims[name], self.terms[name] = node.dims, Term(symbol, node.dims)
@@ -258,8 +276,10 @@ class Lowering(Walk):
             return False
         gaps = observed is not None and np.ma.is_masked(observed) and below(self.nodes, node.name)
         normal = isinstance(law, Scalar) and law.word == "Normal"
-        if observed is None or node.recursive or gaps or not normal or node.name in self.weights:
-            raise NotLowered(node.name, "hidden values that do not enter normal rows with data linearly")
+        if observed is None or node.recursive or gaps or not normal:
+            raise NotLinear(node.name, "hidden values that do not enter normal rows with data linearly")
+        if node.name in self.weights:
+            raise NotLowered(node.name, "weights of rows that depend on hidden values")
         mean, sigma = law.inputs
         values = np.ma.filled(np.ma.asarray(observed, dtype=float), np.nan)
         self.hidden_rows.append(HiddenRows(node.name, mean.broadcast_to(values.shape), sigma, values))
@@ -493,18 +513,26 @@ class Lowering(Walk):
             self.functions.append(function)
             self.terms[node.name] = Term(function.symbol, node.dims)
             return
-        if node.process and observed is None:
-            self._named(node.name, sampled_function(self, node), node.dims)
+        if (node.process or node.states) and observed is None:
+            if node.states:
+                check_state_node(node, self.nodes, self.data)
+            values = sampled_states(self, node) if node.states else (sampled_function(self, node),)
+            for name, value in zip(self._names_of(node), values, strict=True):
+                self.behind[name] = f"_{node.name}_z"
+                self._named(name, value, node.dims)
             return
-        raise NotLowered(node.name, f"{node.distribution}: hidden states")
+        raise NotLowered(node.name, f"{node.distribution}: hidden states with data")
 
-    def normals(self, node: Node, suffix: str, along: str, count: int) -> Var:
-        name, dim = f"_{node.name}_{suffix}", f"{node.name}_{along}"
+    def _names_of(self, node: Node) -> tuple[str, ...]:
+        """The names of a node's values, and of the slopes of a trend."""
+        return (node.name, *(name for name, maker in byproducts(self.nodes).items() if maker == node.name))
+
+    def normals(self, node: Node, along: str, outer: tuple[str, ...], count: int) -> Var:
+        name, dim = f"_{node.name}_z", f"{node.name}_{along}"
         self.coordinate(dim, list(range(count)))
-        shape = (*self.lengths(node.dims[:-1]), count)
+        shape = (*self.lengths(outer), count)
         law = Scalar(self.builder, shape, "Normal", (self.builder.constant(0.0), self.builder.constant(1.0)))
-        self.behind[node.name] = name
-        return self.free(name, law, (*node.dims[:-1], dim), None)
+        return self.free(name, law, (*outer, dim), None)
 
     def recursion(self, node: Node) -> Term:
         return computed_rows(self, [node])[node.name]

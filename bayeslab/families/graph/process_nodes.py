@@ -15,14 +15,12 @@ from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 from scipy.linalg import solve_triangular
 
+from bayeslab.families.graph.processes import JITTER
 from bayeslab.latents.gaussian_process import covariance_kernels as kernels
 from bayeslab.latents.gaussian_process.covariance import Kernel
 from bayeslab.latents.gaussian_process.gaussian_process import factor
 
-__all__ = ["JITTER", "AtNewInputs", "Coloured", "at_inputs"]
-
-# Jitter on the diagonal of a covariance, as a share of the mean variance.
-JITTER = 1e-8
+__all__ = ["AtNewInputs", "Coloured", "at_inputs"]
 
 
 class Coloured(Op):

@@ -24,6 +24,7 @@ from bayeslab.latents.gaussian_process.covariance import Kernel, Parameter
 from bayeslab.latents.gaussian_process.hilbert_gp import HilbertBasis
 
 __all__ = [
+    "JITTER",
     "Inputs",
     "Process",
     "basis_of",
@@ -35,6 +36,8 @@ __all__ = [
     "unserved_lengthscales",
 ]
 
+# Jitter on the diagonal of a covariance, as a share of the mean variance.
+JITTER = 1e-8
 # Largest number of distinct inputs of a dense process: one Cholesky factor takes about a second.
 _MOST_INPUTS = 3_000
 # Margin of the domain beyond the inputs, as a share of their range.

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayeslab.families.graph.process_nodes import JITTER
-from bayeslab.families.graph.processes import Process
+from bayeslab.families.graph.processes import JITTER, Process
 from bayeslab.families.graph.pymc_values import not_exported
 from bayeslab.latents.gaussian_process.covariance import Argument
 from bayeslab.latents.gaussian_process.covariance import Node as Term

@@ -17,7 +17,7 @@ import numpy as np
 
 from bayeslab.posterior.machine.views import affine, flat_positions, free_loops, reshaped_strides, row_major
 
-__all__ = ["PARTS", "Buffer", "Instruction", "Loop", "NotLowered", "Part", "Recorder", "Var"]
+__all__ = ["PARTS", "Buffer", "Instruction", "Loop", "NotLinear", "NotLowered", "Part", "Recorder", "Var"]
 
 #: Parts of a log density: of the parameters, of their coordinates' map, and of the data.
 Part = Literal["prior", "jacobian", "likelihood"]
@@ -40,6 +40,10 @@ class NotLowered(Exception):
     def __init__(self, node: str, reason: str) -> None:
         super().__init__(f"{node}: {reason}")
         self.node, self.reason = node, reason
+
+
+class NotLinear(NotLowered):
+    """Hidden values that cannot be integrated out, since rows are not normal or not linear in them."""
 
 
 @dataclass(eq=False, slots=True)
@@ -587,8 +591,11 @@ class Recorder(ABC):
     def root(self, op: str, inputs: Sequence[Var], **options: Any) -> None:
         """Append an instruction whose value is added to the total."""
         if any(var.summed for var in inputs):
-            raise NotLowered(op, "a density of hidden values that are not summed out")
+            raise self._unseen(op, "a density of hidden values that are not summed out")
         self._append(Instruction(op, tuple(inputs), None, options, self.part), self._loop)
+
+    def _unseen(self, node: str, reason: str) -> NotLowered:
+        return (NotLinear if self.literal else NotLowered)(node, reason)
 
     @property
     def repeating(self) -> bool:
@@ -608,6 +615,6 @@ class Recorder(ABC):
     def _append(self, instruction: Instruction, scope: Loop | None) -> None:
         if instruction.output is not None and any(var.summed for var in instruction.inputs):
             if scope is not None:
-                raise NotLowered("recursion", "rows that depend on discrete nodes that are summed out")
+                raise self._unseen("recursion", "rows that depend on hidden values that are summed out")
             instruction.output.buffer.summed = True
         (self.instructions if scope is None else scope.body).append(instruction)

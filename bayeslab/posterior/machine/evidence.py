@@ -12,7 +12,7 @@ import numpy as np
 
 from bayeslab.posterior.machine.arrays import Var
 
-__all__ = ["arrays_of", "log_evidence"]
+__all__ = ["arrays_of", "called", "log_evidence"]
 
 _TYPES = {"f": np.float64, "i": np.int64, "b": np.bool_}
 
@@ -30,28 +30,56 @@ def log_evidence(kernel: str, parameters: Var, *arrays: np.ndarray) -> Var:
     arrays
         Structure and data: real, whole or logical numbers.
     """
+    kinds, plan = _plan(arrays)
+    vector = parameters.builder.contiguous(parameters)
+    scratch = vector.size
+    return vector.builder.emit("evidence", [vector], (), scratch=scratch, kernel=kernel, kinds=kinds, index=plan)
+
+
+def called(kernel: str, gradient: str, first: Var, second: Var, shape: tuple[int, ...], *arrays: np.ndarray) -> Var:
+    """The array that a numba function computes from two others.
+
+    Parameters
+    ----------
+    kernel
+        ``module:function`` of a numba function ``(first, second, *arrays) -> values``, with an evaluation by NumPy in
+        :mod:`bayeslab.posterior.machine.evidence_slowly`.
+    gradient
+        A function of the same module ``(first, second, to_values, *arrays)``: the derivatives by ``first`` and
+        ``second``, one after the other, of what has the derivatives ``to_values`` by the values.
+    shape
+        Of the values.
+    """
+    builder = first.builder
+    inputs = [builder.contiguous(first), builder.contiguous(second)]
+    shapes = [*(var.shape for var in inputs), shape]
+    kinds, plan = _plan(arrays, [n for each in shapes for n in each])
+    head = ".".join(f"f{len(each)}" for each in shapes)
+    return builder.emit("called", inputs, shape, kernel=kernel, gradient=gradient, head=head, kinds=kinds, index=plan)
+
+
+def _plan(arrays: Sequence[np.ndarray], lengths: Sequence[int] = ()) -> tuple[str, np.ndarray]:
+    """The kinds of arrays, and the arrays in one behind some lengths."""
     given: list[np.ndarray] = [np.ascontiguousarray(array, _TYPES[_letter(array)]) for array in arrays]
     kinds = ".".join(f"{_letter(array)}{array.ndim}" for array in given)
-    head, parts, at = list[int](), list[np.ndarray](), sum(1 + array.ndim for array in given)
+    head, parts = list(lengths), list[np.ndarray]()
+    at = len(head) + sum(1 + array.ndim for array in given)
     for array in given:
         head += [at, *array.shape]
         memory = np.zeros(-(-array.nbytes // 8), np.int64)
         memory.view(np.uint8)[: array.nbytes] = array.reshape(-1).view(np.uint8)
         parts.append(memory)
         at += memory.size
-    plan = np.concatenate([np.array(head, np.int64), *parts])
-    vector = parameters.builder.contiguous(parameters)
-    scratch = vector.size
-    return vector.builder.emit("evidence", [vector], (), scratch=scratch, kernel=kernel, kinds=kinds, index=plan)
+    return kinds, np.concatenate([np.array(head, np.int64), *parts])
 
 
 def _letter(array: np.ndarray) -> str:
     return "b" if array.dtype.kind == "b" else "i" if array.dtype.kind in "iu" else "f"
 
 
-def arrays_of(kinds: str, plan: np.ndarray) -> Sequence[np.ndarray]:
-    """The arrays of a plan."""
-    out, at = [], 0
+def arrays_of(kinds: str, plan: np.ndarray, at: int = 0) -> Sequence[np.ndarray]:
+    """The arrays of a plan, whose places begin at a position."""
+    out = []
     for kind in kinds.split(".") if kinds else []:
         ndim = int(kind[1:])
         first, *shape = (int(n) for n in plan[at : at + 1 + ndim])

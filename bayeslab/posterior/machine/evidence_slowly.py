@@ -7,13 +7,19 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["evidence_slowly"]
+__all__ = ["called_slowly", "evidence_slowly"]
 
 
 def evidence_slowly(kernel: str, parameters: np.ndarray, *arrays: np.ndarray) -> float:
     """The log evidence that a kernel computes, by its name ``module:function``."""
     module, _, function = kernel.rpartition(".")[2].partition(":")
     return float(_TWINS[module, function](parameters, *arrays))
+
+
+def called_slowly(kernel: str, first: np.ndarray, second: np.ndarray, *arrays: np.ndarray) -> np.ndarray:
+    """The values that a kernel of two arrays computes, by its name ``module:function``."""
+    twins: dict[str, Any] = {"coloured": _coloured, "component_values": _component}
+    return np.asarray(twins[kernel.partition(":")[2]](first, second, *arrays))
 
 
 def _log_sum(values: np.ndarray, axis: int | None = None) -> Any:
@@ -128,7 +134,41 @@ def _block_diagonal(parts: list[np.ndarray]) -> np.ndarray:
     return out
 
 
+def _component(
+    parameters: np.ndarray, normals: np.ndarray, starts: np.ndarray, places: np.ndarray, sets: np.ndarray,
+    moves: np.ndarray, sizes: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """Values of one component of states, time by time."""
+    d, q = (int(n) for n in sizes)
+    system, out = _systems(parameters, d, q), np.zeros(len(starts))
+    state = np.zeros(d)
+    for t in range(len(starts)):
+        a, begin, move, noise, read = (part[sets[t]] for part in system)
+        z = normals[places[t] : places[t] + (d if starts[t] else q)]
+        state = a + begin @ z if starts[t] else move @ state + noise @ z
+        out[t] = read @ state
+    return out
+
+
 # --------------------------------------------------------------------------------------- functions
+
+
+def _coloured(
+    theta: np.ndarray, z: np.ndarray, ops: np.ndarray, columns: np.ndarray, at: np.ndarray, fixed: np.ndarray,
+    x: np.ndarray, base: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """L z of each row of z; more is added to the diagonal where there is no factor, up to a millionth."""
+    covariance = _covariance(ops, columns, _slots(theta, at, fixed), x, _codes())
+    mean = np.trace(covariance) / len(covariance)
+    for share in (0.0, 1e-12, 1e-10, 1e-8, 1e-6):
+        if 0.0 < share <= base[0]:
+            continue
+        try:
+            lower = np.linalg.cholesky(covariance + max(share, base[0]) * mean * np.eye(len(covariance)))
+        except np.linalg.LinAlgError:
+            continue
+        return z @ lower.T
+    return np.full(z.shape, np.nan)
 
 
 def _covariance(

@@ -185,6 +185,11 @@ class _Layout:
             words[1:3] = 1, inputs[0].size
             words[_EXTRA] = 8 * self.index(item.options["index"])
             regions[_EXTRA] = _INDICES
+        elif op == "called":
+            assert out is not None
+            words[1:3] = inputs[0].size, inputs[1].size
+            words[_EXTRA : _EXTRA + 2] = 8 * self.index(item.options["index"]), out.size
+            regions[_EXTRA] = _INDICES
         elif op == "markov":
             words[1:3] = inputs[1].shape
             strides[2] = (inputs[1].strides[0], inputs[1].strides[1])
@@ -230,6 +235,8 @@ def _backward_group(item: Instruction) -> str | None:
 def _group(item: Instruction) -> str:
     if item.op == "evidence":
         return f"evidence {item.options['kernel']} {item.options['kinds']}"
+    if item.op == "called":
+        return " ".join(("called", *(item.options[key] for key in ("kernel", "gradient", "head", "kinds"))))
     if not item.options.get("density"):
         return f"operation {item.op}"
     vars_ = item.inputs if item.output is None else (item.output, *item.inputs)

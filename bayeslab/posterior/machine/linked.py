@@ -1,6 +1,6 @@
 """Machine code of the kernels: compiled once on a computer when first needed, kept in files, and loaded without numba.
 
-Only kernels of latent variables (``evidence``) need numba's functions for memory, and so its import, when loaded.
+Only kernels of latent variables (``evidence``, ``called``) need numba's functions for memory, and so its import.
 
 A file holds the kernels of a group: of an operation, or of a distribution with a pattern of arguments. Its name
 contains a hash of the sources, the processor and the versions of the compilers, so that a file is never used with other
@@ -29,6 +29,8 @@ __all__ = ["address", "load", "symbol"]
 
 _HERE = Path(__file__).parent
 _DIGEST = 32
+# Groups of kernels of latent variables.
+_OF_LATENTS = ("evidence ", "called ")
 # Engines own the memory of their code; it is never freed, since programs hold addresses in it.
 _engines: dict[str, Any] = {}
 
@@ -39,9 +41,9 @@ def address(group: str, kernel: str) -> int:
     Parameters
     ----------
     group
-        ``driver``, ``operation NAME``, ``density NAME sum PATTERN``, ``density NAME each PATTERN`` or
-        ``evidence NAME KINDS``; see :mod:`bayeslab.posterior.machine.kernels.densities` and
-        :mod:`bayeslab.posterior.machine.kernels.evidence`.
+        ``driver``, ``operation NAME``, ``density NAME sum PATTERN``, ``density NAME each PATTERN``,
+        ``evidence NAME KINDS`` or ``called NAME GRADIENT HEAD KINDS``; see
+        :mod:`bayeslab.posterior.machine.kernels.densities` and :mod:`bayeslab.posterior.machine.kernels.evidence`.
     kernel
         Name of the kernel in the group.
 
@@ -66,7 +68,7 @@ def load(groups: Iterable[str]) -> None:
     """Load groups, and compile those that are not in files."""
     missing = [group for group in dict.fromkeys(groups) if group not in _engines]
     for group in missing:
-        if group.startswith("evidence "):
+        if group.startswith(_OF_LATENTS):
             evidence_function(group.split(" ")[1])
     if missing:
         _engines.update(dict.fromkeys(missing, _engine([_stored(group) or _compiled(group) for group in missing])))
@@ -113,7 +115,7 @@ def _file(group: str) -> Path:
     if group.startswith("density "):
         for file in source_files(group.split(" ")[1]):
             digest.update(Path(file).read_bytes())
-    if group.startswith("evidence "):
+    if group.startswith(_OF_LATENTS):
         for file in evidence_files(group.split(" ")[1]):
             digest.update(Path(file).read_bytes())
     return _folder() / f"{_prefix(group)}{digest.hexdigest()[:32]}.o"

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayeslab.posterior.machine.arrays import Buffer, Instruction, Loop, Var
 from bayeslab.posterior.machine.evidence import arrays_of
-from bayeslab.posterior.machine.evidence_slowly import evidence_slowly
+from bayeslab.posterior.machine.evidence_slowly import called_slowly, evidence_slowly
 from bayeslab.posterior.machine.numpy_densities import numpy_density
 from bayeslab.posterior.machine.operations import ELEMENTWISE, OTHERS, REDUCTIONS
 from bayeslab.posterior.machine.sums import eliminated_slowly, markov_slowly
@@ -85,6 +85,9 @@ def _value(item: Instruction, args: list[np.ndarray]) -> Any:
             return markov_slowly(args[0], args[1], options["index"])
         if op == "evidence":
             return evidence_slowly(options["kernel"], args[0], *arrays_of(options["kinds"], options["index"]))
+        if op == "called":
+            at = sum(int(kind[1:]) for kind in options["head"].split("."))
+            return called_slowly(options["kernel"], *args, *arrays_of(options["kinds"], options["index"], at))
         if op == "total":
             return options["factor"] * args[0]
         return OTHERS[op](*args, **options)

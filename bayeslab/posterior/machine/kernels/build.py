@@ -14,7 +14,7 @@ from bayeslab.posterior.machine.kernels.arrays import arrays
 from bayeslab.posterior.machine.kernels.densities import each_kernel, sum_kernel
 from bayeslab.posterior.machine.kernels.driver import driver
 from bayeslab.posterior.machine.kernels.elementwise import arithmetic, functions
-from bayeslab.posterior.machine.kernels.evidence import evidence, evidence_kernel
+from bayeslab.posterior.machine.kernels.evidence import called_kernels, evidence, evidence_kernel
 from bayeslab.posterior.machine.kernels.matrices import matrices
 from bayeslab.posterior.machine.kernels.sums import sums
 
@@ -52,7 +52,9 @@ def object_code(group: str, symbol: Callable[[str], str]) -> bytes:
     # Where a kernel of a latent variable is loaded, numba is; functions of Python are for messages of errors, which
     # nobody reads.
     unknown = [f.name for f in module.functions if f.is_declaration and f.name.startswith(("Py", "numba_", "NRT_"))]
-    assert not unknown or group.startswith("evidence "), f"{group} needs {unknown}, which only numba provides"
+    assert not unknown or group.startswith(("evidence ", "called ")), (
+        f"{group} needs {unknown}, which only numba provides"
+    )
     code = bytes(machine.emit_object(module))
     # LLVM's loader mixes up the tables of several objects.
     assert b"_GLOBAL_OFFSET_TABLE_" not in code, f"{group} has a table of addresses"
@@ -103,6 +105,11 @@ def _functions(group: str) -> dict[str, tuple[Any, str]]:
     if kind == "evidence":
         name, kinds = rest.split(" ")
         return {"forward": (evidence_kernel(evidence_function(name), kinds), _KERNEL)}
+    if kind == "called":
+        name, gradient, head, kinds = rest.split(" ")
+        module = name.partition(":")[0]
+        made = called_kernels(evidence_function(name), evidence_function(f"{module}:{gradient}"), head, kinds)
+        return {direction: (kernel, _KERNEL) for direction, kernel in made.items()}
     kernels = _operations()
     directions = ("forward", "backward")
     return {d: (kernels[f"{rest}_{d}"], _KERNEL) for d in directions if f"{rest}_{d}" in kernels}
