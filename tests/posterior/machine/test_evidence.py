@@ -10,12 +10,13 @@ import pytest
 
 from bayeslab.families.graph.function_layout import IN_TIME_KERNEL, SERIES_KERNEL
 from bayeslab.families.graph.function_layout import KERNEL as FUNCTIONS
+from bayeslab.families.graph.lowered_functions import COLOURED, COLOURED_GRADIENT, COMPONENT, COMPONENT_GRADIENT
 from bayeslab.families.graph.state_components import KERNEL as STATES
 from bayeslab.latents.chains import duration, hidden_tree
 from bayeslab.latents.chains.forward_backward import SPARSE_KERNEL
-from bayeslab.posterior.machine.evidence import arrays_of, log_evidence
+from bayeslab.posterior.machine.evidence import arrays_of, called, log_evidence
 from bayeslab.posterior.machine.program import Builder
-from tests.posterior.machine.checks import check
+from tests.posterior.machine.checks import check, weighted
 
 RNG = np.random.default_rng(2)
 
@@ -55,7 +56,29 @@ KERNELS = {
 }  # fmt: skip
 
 
+#: Kernels of two arrays, the shapes of these and of the values, and further arrays.
+CALLED = {
+    "coloured": (COLOURED, COLOURED_GRADIENT, (2,), (3, 4), (3, 4), (OPS, whole(0), whole(0, 1), np.zeros(2), X[None], np.array([1e-8]))),
+    "component": (
+        COMPONENT, COMPONENT_GRADIENT, (2, 14), (9,), (5,),
+        (np.array([True, False, False, True, False]), whole(0, 2, 3, 4, 6), whole(0, 0, 0, 1, 1), whole([0, 0, 0, 1, 1, 0, 1, 1]).reshape(4, 2),
+         whole(2, 1)),
+    ),
+}  # fmt: skip
+
+
 def program_of(name):
+    if name in CALLED:
+        kernel, gradient, first, second, shape, arrays = CALLED[name]
+        builder = Builder()
+        a, b = (builder.parameter(int(np.prod(each))).reshape(each) for each in (first, second))
+        if name == "coloured":
+            a = builder.elementwise("exp", a / 3.0)
+        return weighted(builder, called(kernel, gradient, a, b, shape, *arrays))
+    return evidence_of(name)
+
+
+def evidence_of(name):
     """The evidence at exponentials for scales, so that every point is inside the support."""
     kernel, size, arrays = KERNELS[name]
     builder = Builder()
@@ -71,7 +94,7 @@ def program_of(name):
 
 
 @pytest.mark.slow(why="compiles")
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [*KERNELS, *CALLED])
 def test_values_and_gradients(name):
     program = program_of(name)
     for _ in range(5):
@@ -103,18 +126,18 @@ def test_where_a_kernel_raises_an_error_the_density_is_not_a_number():
 
 
 @pytest.mark.slow(why="processes")
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [*KERNELS, *CALLED])
 def test_a_process_that_compiles_nothing_runs_the_kernels(name):
     """numba's functions for memory are known to a process in which numba has compiled nothing."""
-    program_of(name).value_and_gradient(np.zeros(KERNELS[name][1]))
+    program = program_of(name)
+    value, gradient = program.value_and_gradient(np.zeros(program.n_dim))
     code = f"""
 import numpy as np
 from bayeslab.posterior.machine import linked
 linked._compiled = None
-from tests.posterior.machine.test_evidence import KERNELS, program_of
-value, gradient = program_of({name!r}).value_and_gradient(np.zeros(KERNELS[{name!r}][1]))
+from tests.posterior.machine.test_evidence import program_of
+value, gradient = program_of({name!r}).value_and_gradient(np.zeros({program.n_dim}))
 print(value.hex(), gradient.tobytes().hex())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    value, gradient = program_of(name).value_and_gradient(np.zeros(KERNELS[name][1]))
     assert done.stdout.split() == [value.hex(), gradient.tobytes().hex()]
