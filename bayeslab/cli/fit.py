@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayeslab import registry
-from bayeslab.cli.toolbox.refits import keep_fitting
 from bayeslab.cli.toolbox.shared import (
     DataOption,
     JsonOption,
@@ -104,6 +103,8 @@ def command(
         if watch and detach:
             raise typer.BadParameter("--watch shows each fit, and --detach none: give one of them")
         if watch:
+            from bayeslab.cli.toolbox.refits import keep_fitting
+
             return keep_fitting(
                 file,
                 Path(data) if isinstance(data, str | Path) else None,

@@ -17,6 +17,7 @@ from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.ordered_nodes import correlations, ordered
 from bayeslab.families.graph.recursion import deterministic_recursion, random_recursion, rows_together
 from bayeslab.families.graph.scope import Purpose
+from bayeslab.families.graph.state_components import StateNode, component_of
 from bayeslab.families.graph.states import cells_of, check_state_node, series_of
 from bayeslab.families.graph.walk import Walk, node_errors
 from bayeslab.language.algebra import Term
@@ -266,7 +267,6 @@ class Builder(Walk):
 
     def _states_of(self, node: Node, observed: Any) -> None:
         """Linear-Gaussian states: a symbol if they are summed out, otherwise values computed from standard normals."""
-        from bayeslab.families.graph.state_components import StateNode, component_of
         from bayeslab.families.graph.state_values import normals_of, state_values
 
         if observed is not None or node.name in self.columns:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from bayeslab.families.graph.processes import Inputs, Process
@@ -221,6 +220,8 @@ def _batches(functions: Sequence[FunctionNode], cells: np.ndarray) -> np.ndarray
 
 def _blocks(functions: Sequence[FunctionNode], cells: np.ndarray) -> np.ndarray:
     """The block of each point; points that share a batch of a function are in the same block."""
+    import networkx as nx
+
     batches = _batches(functions, cells)
     graph = nx.Graph()
     for k, numbers in enumerate(batches):

@@ -13,7 +13,6 @@ import numpy as np
 
 from bayeslab.families.graph.discrete_layout import Latent
 from bayeslab.families.graph.path_laws import PathLaw
-from bayeslab.latents.networks import elimination_kernels
 from bayeslab.latents.networks.elimination import Elimination
 from bayeslab.posterior.machine.arrays import Var
 
@@ -116,6 +115,8 @@ class EliminationSum:
 
     def drawn(self, tables: Sequence[np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Joint values of the nodes (draws, ...) at tables (draws, length)."""
+        from bayeslab.latents.networks import elimination_kernels
+
         (flat,) = tables
         uniform = rng.random((len(flat), self.plan.part.size))
         states = elimination_kernels.draw(np.ascontiguousarray(flat), uniform, *self.plan.arrays)
