@@ -77,6 +77,8 @@ BROKEN = {
     "misspelt outcome": graph({"m": "Normal(0, 1)", "Y[obs_id]": "Normal(m + x, 1)"}),
     "text for numbers": graph({"m": "Normal(0, 1)", "y[obs_id]": "Normal(m, x['a'])"}),
     "regression without its response": bl.Model(model={"family": "regression", "formula": "z ~ x"}),
+    "response of two columns": bl.Model(model={"family": "regression", "formula": "x,y ~ height"}),
+    "response that is a list": bl.Model(model={"family": "regression", "formula": "[x] ~ height"}),
     "mixture by train": bl.Model(
         model={"family": "mixture", "columns": ["y"], "components": 2}, inference={"method": "train"}
     ),

@@ -12,7 +12,7 @@ from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.trials import check_trials
 from bayeslab.digits import check_digits, check_size, constant
-from bayeslab.errors import DataError, hint, listed
+from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.families.regression.formulas import Formulas
 from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regression.spec import Regression
@@ -164,6 +164,12 @@ def _response(
         gone = np.any([np.isnan(_numbers(data, name)) for name in columns], axis=0)
         with np.errstate(all="ignore"):
             value = np.asarray(filled(columns, data).evaluator.term(parse(formula.response)).value, float)
+        if value.shape not in ((), gone.shape):
+            raise ModelError(
+                f"the response '{formula.response}' is not one number for each row",
+                path=("model", "formula"),
+                code="wrong-shape",
+            )
         value = np.broadcast_to(value, gone.shape)
         undefined = ~np.isfinite(value) & ~gone
         if np.any(undefined):
