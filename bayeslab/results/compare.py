@@ -150,6 +150,8 @@ class Loo:
         Observations whose ``elpd`` comes from a refit without them.
     bad : tuple of int
         Observations with a too high ``pareto_k`` and no refit.
+    tried : bool
+        Whether refits without these were tried.
     """
 
     elpd: Array
@@ -157,6 +159,7 @@ class Loo:
     pareto_k: Array
     refitted: tuple[int, ...]
     bad: tuple[int, ...]
+    tried: bool = False
 
 
 def loo(fit: Fitted, *, refit: bool = True, progress: Progress | None = None) -> Loo:
@@ -192,7 +195,7 @@ def loo(fit: Fitted, *, refit: bool = True, progress: Progress | None = None) ->
             elpd[i], p_loo[i] = value, together[i] - value
             refitted.append(int(i))
     bad = tuple(int(i) for i in above if int(i) not in refitted)
-    return Loo(elpd, p_loo, pareto_k, tuple(refitted), bad)
+    return Loo(elpd, p_loo, pareto_k, tuple(refitted), bad, tried=refit)
 
 
 def _terms(fit: Fitted) -> tuple[list[tuple[str, int]], Array]:
@@ -779,7 +782,13 @@ class Comparison:
             text = (
                 f"{name}: {len(entry.bad)} of {len(entry.elpd)} observations have a high Pareto k (up to {worst:.2f})"
             )
-            return Finding("warn", "Pareto k", name, worst, text, "compare with refit=True")
+            remedy = (
+                "the posteriors with and without them hardly overlap, or such a fit is not possible: judge the model"
+                " with these observations left out of the data"
+                if entry.tried
+                else "compare with refit=True"
+            )
+            return Finding("warn", "Pareto k", name, worst, text, remedy)
         text = f"{name}: Pareto k at most {worst:.2f}" if not high else f"{name}: {high} observations refitted exactly"
         if not high and worst == -np.inf:
             text = f"{name}: importance weights are all but equal"
