@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from bayeslab.families.graph.joint_sums import JointSum
     from bayeslab.families.graph.path_laws import HiddenPath
     from bayeslab.families.graph.path_sums import Sums
-    from bayeslab.families.graph.state_components import StateNode
     from bayeslab.families.graph.state_sums import StateSum
 
 
