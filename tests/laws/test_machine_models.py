@@ -13,7 +13,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 
 import bayeslab as bl
 from bayeslab.posterior import graph_model
-from bayeslab.posterior.machine.arrays import PARTS
+from bayeslab.posterior.machine.arrays import PARTS, NotLowered
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.posterior.transforms import constrained
 from bayeslab.preparation import Source
@@ -283,6 +283,10 @@ RECURSIONS = {
         "a": "Normal(0, 1)", "b": "Normal(0, 1)", "u[t]": "0.3 * lag(v, 1, start=a) + y",
         "v[t]": "u / 2 - 0.2 * lag(v, 2, start=b) + 0.1 * lag(y, 1)", "z[t]": "Normal(u + v, 1)",
     },
+    "indices by a factor that changes from row to row": {
+        "a": "Normal(0, 1)", "b": "Normal(0, 1)",
+        "v[g, t]": "previous(v, 1, start=a) / 2 + b * y * previous(v, 2, start=1)[g] / 3", "z[t]": "Normal(sum(v, g), 1)",
+    },
     "GARCH of two series": {
         "w": "HalfNormal(1)", "a": "Beta(1, 2)", "b": "Beta(1, 2)",
         "h[t]": "w + a * lag(y, 1) ** 2 + b * lag(h, 1, start=1) + 0.1 * lag(q, 1, start=w)",
@@ -302,7 +306,10 @@ def of_rows(nodes, **columns):
 @pytest.mark.parametrize("name", RECURSIONS)
 def test_a_lowered_recursion_is_its_scan(name):
     y, z = np.random.default_rng(0).standard_normal((2, 40))
-    model = of_rows(RECURSIONS[name], y=y, **({"z": z} if "z[t]" in RECURSIONS[name] else {}))
+    others = {"z": z} if "z[t]" in RECURSIONS[name] else {}
+    if "factor" in name:
+        others["g"] = np.random.default_rng(2).choice(["a", "b", "c"], 40)
+    model = of_rows(RECURSIONS[name], y=y, **others)
     graph = model.graph()
     density, start = MachineDensity(model.machine_model(), lambda: graph), graph.initial_point()
     assert density.names == tuple(v.name for v in graph.value_vars)
@@ -357,3 +364,10 @@ def test_every_model_file_of_these_families_is_listed():
     listed = {*QUICK, *SLOW, *SUMS}
     files = {path.stem for path in MODELS.glob("*.yaml") if Source(path).model.model.family in ("graph", "regression")}
     assert files == listed
+
+
+def test_long_recursions_with_factors_are_named():
+    nodes = RECURSIONS["indices by a factor that changes from row to row"]
+    y, z = np.random.default_rng(0).standard_normal((2, 2_001))
+    with pytest.raises(NotLowered, match="2,001 rows"):
+        of_rows(nodes, y=y, z=z, g=np.random.default_rng(2).choice(["a", "b"], 2_001)).machine_model()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +22,9 @@ from bayeslab.posterior.machine.program import Builder
 from bayeslab.posterior.machine.transforms import Interval, Transform
 
 __all__ = ["computed_rows", "sampled_rows"]
+
+# Largest number of rows that are computed without a loop.
+_MOST_ROWS = 2_000
 
 
 class Reader(Protocol):
@@ -134,13 +138,6 @@ def _start(reader: Reader, splits: Sequence[Split], node: Node) -> Any:
     return value
 
 
-def _check(split: Split) -> None:
-    dim = split.node.dims[-1]
-    for term in split.parts.values():
-        if term.factor is not None and dim in term.dims:
-            raise NotLowered(split.node.name, "a recursion with factors that change from row to row")
-
-
 def _group(reader: Reader, nodes: Sequence[Node]) -> list[_Series]:
     """Nodes that depend on each other's past, in the order in which the values of a row are computed."""
     names = frozenset(node.name for node in nodes)
@@ -153,7 +150,6 @@ def _group(reader: Reader, nodes: Sequence[Node]) -> list[_Series]:
     orders = {node.name: max(split.order(node.name) for split in splits) for node in nodes}
     starts = {node.name: _start(reader, splits, node) if orders[node.name] else 0.0 for node in nodes}
     for split in splits:
-        _check(split)
         if late[split.node.name] and not orders[split.node.name]:
             raise NotLowered(split.node.name, "rows before the first without a start")
     return [
@@ -185,7 +181,7 @@ def computed_rows(reader: Reader, nodes: Sequence[Node]) -> dict[str, Term]:
     before = {f"{k} back": np.arange(first, length) < k for k in backs}
 
     def row(
-        past: Callable[[str, int], Any], parts: Mapping[tuple[str, str], Any], flags: Callable[[str], Any]
+        past: Callable[[str, int], Any], parts: Mapping[tuple[str, str], Term], flags: Callable[[str], Any]
     ) -> dict[str, Any]:
         """The values of one row, given those of the rows before and parts that change from row to row."""
         now: dict[str, Any] = {}
@@ -193,10 +189,7 @@ def computed_rows(reader: Reader, nodes: Sequence[Node]) -> dict[str, Term]:
             split, batch = series.split, series.batch
 
             def part(name: str, split: Split = split) -> Term:
-                term, value = split.parts[name], parts.get((split.node.name, name))
-                if value is None:
-                    return replace(term, column=None)
-                return Term(value, tuple(d for d in term.dims if d != dim))
+                return parts.get((split.node.name, name)) or replace(split.parts[name], column=None)
 
             def lookup(name: str, split: Split = split, part: Callable[[str], Term] = part) -> Term:
                 if name in split.backs:
@@ -219,8 +212,11 @@ def computed_rows(reader: Reader, nodes: Sequence[Node]) -> dict[str, Term]:
         return now
 
     flags = {**later, **before}
-    if not _random(group):
-        return _known_rows(group, along, first, length, row, flags)
+    factors = any(splits[name].parts[part].factor is not None for name, part in along)
+    if factors or not _random(group):
+        if _random(group) and length > _MOST_ROWS:
+            raise NotLowered(nodes[0].name, f"{length:,} rows with factors that change from row to row")
+        return _in_turn(reader, group, along, first, length, row, flags)
     initial = []
     for series in group:
         start = reader.builder.as_var(series.start).broadcast_to(series.shape)
@@ -238,7 +234,9 @@ def computed_rows(reader: Reader, nodes: Sequence[Node]) -> dict[str, Term]:
             return window[order - back]
 
         marks = dict(zip(flags, rows, strict=False))
-        parts = dict(zip(along, rows[len(flags) :], strict=True))
+        parts = {}
+        for (name, part), value in zip(along, rows[len(flags) :], strict=True):
+            parts[name, part] = Term(value, _without(dim, splits[name].parts[part].dims))
         now = row(past, parts, marks.__getitem__)
         return [reader.builder.as_var(now[series.node.name]).broadcast_to(series.shape) for series in group]
 
@@ -258,7 +256,8 @@ def _random(group: Sequence[_Series]) -> bool:
     return any(term.random for term in terms)
 
 
-def _known_rows(
+def _in_turn(
+    reader: Reader,
     group: Sequence[_Series],
     along: Sequence[tuple[str, str]],
     first: int,
@@ -266,26 +265,49 @@ def _known_rows(
     row: Callable[..., dict[str, Any]],
     flags: Mapping[str, np.ndarray],
 ) -> dict[str, Term]:
-    """Series that depend on data only."""
-    splits = {series.node.name: series.split for series in group}
-    values = {}
+    """Series whose rows are computed one after another without a loop: of data only, or with factors."""
+    splits, random = {series.node.name: series.split for series in group}, _random(group)
+
+    def made(value: Any, shape: tuple[int, ...]) -> Any:
+        return (
+            reader.builder.as_var(value).broadcast_to(shape)
+            if random
+            else np.broadcast_to(np.asarray(value, float), shape)
+        )
+
+    rows_of: dict[tuple[str, str], Callable[[int], Term]] = {}
     for name, part in along:
-        term = splits[name].parts[part]
-        values[name, part] = np.moveaxis(np.asarray(term.value), term.dims.index(splits[name].node.dims[-1]), 0)
-    out: dict[str, list[np.ndarray]] = {}
+        term, dim = splits[name].parts[part], splits[name].node.dims[-1]
+        rows_of[name, part] = partial(_row_of, term, dim)
+    out: dict[str, list[Any]] = {}
     for series in group:
-        start = np.broadcast_to(np.asarray(series.start, float), series.shape)
-        out[series.node.name] = [start] * (series.order + first)
+        out[series.node.name] = [made(series.start, series.shape)] * (series.order + first)
     for i in range(first, length):
         now = row(
             lambda name, back: out[name][-back],
-            {key: value[i] for key, value in values.items()},
+            {key: at(i) for key, at in rows_of.items()},
             lambda flag, i=i: flags[flag][i - first],
         )
         for series in group:
-            value = np.asarray(now[series.node.name], float)
-            out[series.node.name].append(np.broadcast_to(value, series.shape))
-    return {s.node.name: Term(np.moveaxis(np.stack(out[s.node.name][s.order :]), 0, -1), s.node.dims) for s in group}
+            out[series.node.name].append(made(now[series.node.name], series.shape))
+    whole = {}
+    for series in group:
+        rows = out[series.node.name][series.order :]
+        value = moveaxis(stack(rows, 0), 0, -1) if random else np.moveaxis(np.stack(rows), 0, -1)
+        whole[series.node.name] = Term(value, series.node.dims)
+    return whole
+
+
+def _without(dim: str, dims: tuple[str | None, ...]) -> tuple[str | None, ...]:
+    return tuple(d for d in dims if d != dim)
+
+
+def _row_of(term: Term, dim: str, i: int) -> Term:
+    """A row of a term."""
+    place = (slice(None),) * term.dims.index(dim) + (i,)
+    value = None if term.value is None else term.value[place]
+    codes = None if term.codes is None else term.codes[place]
+    return Term(value, _without(dim, term.dims), codes=codes, factor=term.factor)
 
 
 def _chosen(reader: Reader, flag: Any, start: Any, value: Any, shape: tuple[int, ...]) -> Any:
@@ -323,10 +345,7 @@ def sampled_rows(reader: Reader, node: Node) -> Term:
         if name in split.backs:
             return Term(before, batch)
         term = split.parts[name]
-        if dim not in term.dims:
-            return term
-        value = reader.evaluator.symbolic(term)
-        return Term(value[(slice(None),) * term.dims.index(dim) + (0,)], tuple(d for d in term.dims if d != dim))
+        return _row_of(term, dim, 0) if dim in term.dims else term
 
     mapped = law(in_first, batch).transform()
     if isinstance(mapped, Interval):
