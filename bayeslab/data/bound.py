@@ -422,7 +422,7 @@ class Data:
         columns = dict(self.dataset.columns)
         for name in names:
             term = self.term(name, missing=True)
-            columns[name] = Column(np.array(term.value, dtype=float), tuple(term.dims))
+            columns[name] = Column(np.array(term.value, dtype=float), tuple(map(str, term.dims)))
         return replace(self.dataset, columns=columns)
 
     def memory(self) -> Memory:

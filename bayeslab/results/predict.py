@@ -266,9 +266,10 @@ def _warn_of_restart(fit: Fitted, data: Data) -> None:
     if new.digests() == old.digests() or _repeats(old, new, outcomes):
         return
     for what, sequence in fit.bound_model.beginnings(named=named, known=named and _among(new, old)):
-        given = sequence in old.columns and sequence in new.columns
-        if given and not np.isin(new.columns[sequence].values, old.columns[sequence].values).any():
-            continue
+        if sequence is not None and sequence in old.columns and sequence in new.columns:
+            labels = new.columns[sequence].values, old.columns[sequence].values
+            if not np.isin(*labels).any():
+                continue
         warnings.warn(
             f"{what} of the new rows begins anew: to forecast what follows the rows of the fit, or to fill in some of"
             " them, give those rows too, with their outcomes, or fit them together; leave the outcomes to be predicted"

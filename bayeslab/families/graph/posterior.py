@@ -283,8 +283,9 @@ class GraphPosterior(Posterior):
             if node.dims[-1:] != (rows,) or node.states:
                 continue
             if node.hidden_path:
-                if not known:
-                    column = bound_arguments(node.expression.tree, str(node.distribution)).get("sequence")
+                tree = node.expression.tree
+                if not known and isinstance(tree, ast.Call):
+                    column = bound_arguments(tree, str(node.distribution)).get("sequence")
                     out.append((f"the path '{node.name}'", column.id if isinstance(column, ast.Name) else None))
             elif known and node.kind == "random" and node.name not in self.outcomes():
                 continue  # its draws are those of the fit

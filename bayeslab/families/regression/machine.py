@@ -38,7 +38,7 @@ def machine_model(lowered: Lowered) -> MachineModel:
 
 def _rows_summed(lowered: Lowered) -> MachineModel:
     nodes, form = without_rows(lowered), SquaredRows.of(lowered)
-    lowering = Lowering(nodes.model, nodes.data, {})
+    lowering = Lowering(nodes.model, nodes.data, {}, frozenset())
     lowering.walk()
     builder = lowering.builder
 
