@@ -335,6 +335,8 @@ def calibrated(
     scheduler: str | None = None,
 ) -> Calibration:
     """Simulate from one model and fit another; in a calibration the two are the same."""
+    for model in (simulated, fitted):
+        _check_simulable(model, data)
     view.note(f"drawing {n} times from the prior")
     groups = prior_groups(posterior_of(simulated, data), n, seed)
     observed = set(data.dataset.columns) | set(groups["prior_predictive"].data_vars)
@@ -389,6 +391,26 @@ def calibrated(
     ranks, ess = np.stack([r["ranks"] for r in results]), np.stack([r["ess"] for r in results])
     statuses = tuple(str(r["status"]) for r in results)
     return Calibration(fitted.name, reason, tuple(labels), ranks, ess, statuses, seed, folder.path if folder else None)
+
+
+def _check_simulable(model: Model, data: Data) -> None:
+    """Refuse regressions whose likelihood is not that of outcomes that can be simulated.
+
+    A row's weight is not a property of the outcome drawn for it, nor is whether this outcome is censored.
+    """
+    weights = posterior_of(model, data).row_weights() if getattr(model.model, "weights", None) else {}
+    if any(np.any(each != 1) for each in weights.values()):
+        raise OptionError(
+            "the rows have weights, which multiply log likelihoods but not what is simulated, so that posteriors and"
+            " simulations do not belong together: calibrate the model without `weights`",
+            code="not-applicable",
+        )
+    if getattr(model.model, "censored", None) is not None:
+        raise OptionError(
+            "the column of `censored` says which of the given outcomes are censored, not which of the simulated ones"
+            " would be: calibrate the model without `censored`",
+            code="not-applicable",
+        )
 
 
 def _ranked(posterior: Posterior, prior: Any) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -295,3 +296,19 @@ def test_rates_in_order_are_ranked_once():
     declared = bl.Model(name="m", model=bl.HMM(columns=["y"], states=2, emission="poisson", parameters=rates))
     found = calibrate(declared, 10, COUNTS, "nuts", draws=100, tune=200, seed=1, jobs=1, runs=None, progress=False)
     assert {name.split("[")[0] for name in found.quantities} == {"initial", "transition", "rate"}
+
+
+@pytest.mark.parametrize(("key", "cells"), [("weights", 25.0), ("censored", "right")])
+def test_likelihoods_that_are_not_of_what_is_simulated_are_refused(key, cells):
+    """With weights of 25 the posterior is a fifth as wide as that of the simulated rows."""
+    table = pd.DataFrame({"x": np.arange(6.0), "y": np.arange(6.0), "w": cells})
+    model = bl.Model(name="m", model=bl.Regression(formula="y ~ x", **{key: "w"}))
+    with refused("option.not-applicable", key):
+        bl.calibrate(model, 10, table, runs=None, progress=False)
+
+
+def test_weights_of_one_are_no_weights():
+    table = pd.DataFrame({"x": np.arange(6.0), "y": np.arange(6.0), "w": 1.0})
+    priors = {"Intercept": "Normal(0, 1)", "x": "Normal(0, 1)", "sigma": 1}
+    model = bl.Model(name="m", model=bl.Regression(formula="y ~ x", weights="w", priors=priors))
+    assert bl.calibrate(model, 20, table, runs=None, progress=False, seed=1).verdict.status != "fail"
