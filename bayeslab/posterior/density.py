@@ -157,7 +157,10 @@ def check_together(job: Job, draws: int, option: str) -> None:
     )
 
 
-_NO_PARAMETERS = "the model has no parameters to sample: every random node is observed or discrete"
+_NO_PARAMETERS = (
+    "the model has no parameters to sample: every random node is observed, discrete, or integrated out, as states and"
+    " functions are; give one of their numbers a prior"
+)
 
 
 @dataclass(frozen=True, eq=False)
