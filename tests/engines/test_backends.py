@@ -28,7 +28,8 @@ NODES = {
     "theta[school]": "mu + tau * z",
     "effect[school]": "Normal(theta, se)",
 }
-SMOOTH = {"f[obs_id]": "GaussianProcess(Matern52(x, 1, 1))", "y[obs_id]": "Poisson(exp(f))"}
+#: A sampled node depends on a discrete one.
+BELOW = {"k": "Bernoulli(0.5)", "m": "Normal(k, 1)", "y[obs_id]": "Poisson(exp(m))"}
 
 
 def model(nodes=NODES, rows="school"):
@@ -180,11 +181,11 @@ def test_draws_follow_from_the_seed_on_any_number_of_cores():
 
 def test_a_model_that_the_machine_does_not_know_is_left_to_pytensor():
     data = {"x": np.array([0.0, 1.0, 2.0]), "y": np.array([0, 3, 1])}
-    known, note = machine(SMOOTH, data)
+    known, note = machine(BELOW, data)
     assert known is None
-    assert note.startswith("f: GaussianProcess")
-    with refused("model.unsupported", "f: GaussianProcess.*backend"):
-        machine(SMOOTH, data, "machine")
+    assert note.startswith("k: a discrete node")
+    with refused("model.unsupported", "k: a discrete node.*backend"):
+        machine(BELOW, data, "machine")
     assert machine({"m": "Normal(0, 1)", "y[obs_id]": "Normal(m, 1)"}, data)[0] is not None
     assert machine({"m": "Normal(0, 1)", "y[obs_id]": "Normal(m, 1)"}, data, "pytensor") == (None, "")
 
