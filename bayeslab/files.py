@@ -104,7 +104,8 @@ def replacing(path: Path) -> Iterator[Path]:
             os.fsync(stream.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        error.filename = os.fspath(path)  # of a full disk there is none, and that of the new file means nothing
+        if error.errno is not None:
+            error.filename = os.fspath(path)  # of a full disk there is none, and that of the new file means nothing
         raise
     finally:
         temporary.unlink(missing_ok=True)

@@ -183,7 +183,8 @@ class Lowering(Walk):
             except NotLowered as error:
                 if error.node == node.name:
                     raise
-                raise type(error)(node.name, str(error)) from None
+                # The kind of error is kept, since another follows from what is not linear.
+                raise error.at(node.name) from None
 
     # ------------------------------------------------------------------------------------ nodes
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -40,6 +40,10 @@ class NotLowered(Exception):
     def __init__(self, node: str, reason: str) -> None:
         super().__init__(f"{node}: {reason}")
         self.node, self.reason = node, reason
+
+    def at(self, node: str) -> Self:
+        """The same error about a node that contains the unsupported part."""
+        return type(self)(node, str(self))
 
 
 class NotLinear(NotLowered):
