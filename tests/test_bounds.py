@@ -393,3 +393,19 @@ def test_the_default_search_is_refused_for_many_columns_and_named_searches_are_n
     assert time.perf_counter() - begun < 10
     narrow = {name: wide[name] for name in list(wide)[:30]}
     assert bl.learn(narrow, method="tabu", reinsertion=False).graph.number_of_nodes() == 30
+
+
+def test_tables_of_a_network_that_fit_one_by_one_are_refused_together(tmp_path):
+    """A model file and a network file of forty variables, each with all before it as its parents: 2⁴⁰ numbers."""
+    names = [f"v{k}" for k in range(40)]
+    spec = {name: {"states": ["y", "n"], "parents": names[:k]} for k, name in enumerate(names)}
+    model = {"family": "bayes_net", "variables": spec}
+    with refused("model.too-costly", "and the tables before it"):
+        bl.check(bl.Model(model=model), {name: ["y", "n"] for name in names})
+    variable = "variable {0} {{ type discrete [2] {{ y, n }}; }}\n"
+    table = "probability ({0} | {1}) {{ default 0.1, 0.9; }}\n"
+    blocks = [variable.format(name) + table.format(name, ", ".join(names[:k])) for k, name in enumerate(names) if k]
+    first = variable.format("v0") + "probability (v0) { table 0.1, 0.9; }\n"
+    (tmp_path / "large.bif").write_text("network n {}\n" + first + "".join(blocks))
+    with refused("model.too-costly", "the tables up to that of 'v2", where=str(tmp_path / "large.bif")):
+        bl.network(tmp_path / "large.bif")

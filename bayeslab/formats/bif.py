@@ -25,6 +25,7 @@ from bayeslab.formats.nodes import (
     ROUNDED,
     File,
     Node,
+    check_sizes,
     decimal,
     network_of,
     position_of,
@@ -92,6 +93,7 @@ def read(file: File) -> DiscreteNetwork:
     ]
     states = states_of(file, nodes)
     codes = {v: {s: i for i, s in enumerate(levels)} for v, levels in states.items()}
+    check_sizes(file, (n for n in nodes if n.name in blocks), states)
     full = [_filled(file, n, blocks[n.name], states, codes) if n.name in blocks else n for n in nodes]
     return network_of(file, full, name, notes_of(properties))
 
@@ -189,10 +191,11 @@ def _filled(
         if block.rows:
             raise file.error(f"'{node.name}' has both a flat table and rows", node.line, code="conflict")
         return replace(node, values=_flat(file, node, np.array(block.table), shape))
-    rows: list[list[float] | None] = [None] * n_rows
+    given = np.zeros(n_rows, bool)
+    values = np.empty((n_rows, shape[-1]))
     for keys, row, line in block.rows:
         at = _row_number(file, node, keys, codes, line)
-        if rows[at] is not None:
+        if given[at]:
             raise file.error(
                 f"the table of '{node.name}' has the row ({', '.join(keys)}) twice", line, code="duplicate"
             )
@@ -202,20 +205,21 @@ def _filled(
                 line,
                 code="wrong-length",
             )
-        rows[at] = row
+        values[at], given[at] = row, True
     if block.default is not None and len(block.default) != shape[-1]:
         raise file.error(
             f"the default of '{node.name}' has {len(block.default)} numbers; it has {shape[-1]} states",
             node.line,
             code="wrong-length",
         )
-    if None in rows and block.default is None:
-        missing = np.unravel_index(rows.index(None), shape[:-1]) if node.parents else ()
+    if block.default is None and not given.all():
+        missing = np.unravel_index(int(np.argmin(given)), shape[:-1]) if node.parents else ()
         wanted = ", ".join(states[p][int(i)] for p, i in zip(node.parents, missing, strict=True))
         raise file.error(
             f"the table of '{node.name}' has no row ({wanted}) and no default", node.line, code="incomplete"
         )
-    values = np.array([block.default if row is None else row for row in rows], dtype=float)
+    if block.default is not None:
+        values[~given] = block.default
     return replace(node, values=values)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bayeslab.errors import hint
-from bayeslab.formats.nodes import File, Node, network_of, position_of, states_of, table_shape
+from bayeslab.formats.nodes import File, Node, check_sizes, network_of, position_of, states_of, table_shape
 from bayeslab.formats.scanner import C_COMMENTS, Scanner, unquoted
 from bayeslab.latents.networks.network import DiscreteNetwork
 
@@ -83,6 +83,7 @@ def read(file: File) -> DiscreteNetwork:
         for v, levels in states.items()
     ]
     checked = states_of(file, nodes)
+    check_sizes(file, (n for n in nodes if n.name in tables), checked)
     full = [replace(n, values=_filled(file, n, tables[n.name], checked)) if n.name in tables else n for n in nodes]
     return network_of(file, full, name, {"positions": positions, "labels": labels})
 
@@ -155,21 +156,24 @@ def _filled(file: File, node: Node, table: _Table, states: Mapping[str, tuple[st
             )
     if len(table.rows) == n_rows and all(set(k) == {"0"} and len(k) == len(node.parents) + 1 for k, _, _ in table.rows):
         return np.array([row for _, row, _ in table.rows])
-    rows: list[list[float] | None] = [None] * n_rows
+    given = np.zeros(n_rows, bool)
+    values = np.empty((n_rows, shape[-1]))
     for keys, row, line in table.rows:
         at = _row_number(file, node, keys, states, line)
-        if rows[at] is not None:
+        if given[at]:
             raise file.error(
                 f"the table of '{node.name}' has the row ({', '.join(keys)}) twice", line, code="duplicate"
             )
-        rows[at] = row
-    if None in rows and (table.default is None or len(table.default) != shape[-1]):
+        values[at], given[at] = row, True
+    if not given.all() and (table.default is None or len(table.default) != shape[-1]):
         raise file.error(
             f"the table of '{node.name}' has {len(table.rows)} rows of {n_rows} and no default of {shape[-1]} numbers",
             node.line,
             code="incomplete",
         )
-    return np.array([table.default if row is None else row for row in rows], dtype=float)
+    if table.default is not None and not given.all():
+        values[~given] = table.default
+    return values
 
 
 def _row_number(file: File, node: Node, keys: list[str], states: Mapping[str, tuple[str, ...]], line: int) -> int:

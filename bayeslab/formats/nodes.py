@@ -194,6 +194,25 @@ def table_shape(file: File, node: Node, states: Mapping[str, tuple[str, ...]]) -
     return shape
 
 
+def check_sizes(file: File, nodes: Iterable[Node], states: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse tables that together are too large, before any is made: a default fills a table of any size.
+
+    Raises
+    ------
+    BayeslabError
+        The tables have too many entries, or a node's parents are wrong.
+    """
+    total = 0
+    for node in nodes:
+        total += math.prod(table_shape(file, node, states))
+        if total > MAX_ENTRIES:
+            raise file.error(
+                f"the tables up to that of '{node.name}' would have {total:.3g} entries: too many",
+                node.line,
+                code="too-costly",
+            )
+
+
 def _table(file: File, node: Node, states: Mapping[str, tuple[str, ...]], slips: list[tuple[float, str]]) -> np.ndarray:
     if node.values is None:
         raise file.error(f"variable '{node.name}' has no table", node.line, code="incomplete")

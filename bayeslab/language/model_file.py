@@ -42,6 +42,8 @@ __all__ = ["Source", "dump", "load", "parse_value", "read", "read_text", "save",
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 20
 MAX_VALUES = 50_000
+# Of a whole number: those of the largest floating-point number.
+_MOST_BITS = 1024
 
 type Path_ = tuple[Any, ...]
 
@@ -295,7 +297,10 @@ def _scalar(node: Any, place: tuple[int, int], shown: str) -> Any:
             case "bool":
                 return text.lower() == "true"
             case "int":
-                return int(text.replace("_", ""), 0 if text.lstrip("+-")[:2] in ("0x", "0o") else 10)
+                whole = int(text.replace("_", ""), 0 if text.lstrip("+-")[:2] in ("0x", "0o") else 10)
+                if whole.bit_length() > _MOST_BITS:  # hexadecimal digits have no limit, and no message could print it
+                    raise OverflowError
+                return whole
             case "float":
                 word = text.lower().replace("_", "").lstrip("+-").lstrip(".")
                 if word in ("inf", "nan"):

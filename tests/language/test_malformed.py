@@ -77,6 +77,7 @@ CASES = [
     Case("duplicate key", HEAD + "name: again\n", ("'name' occurs twice",), "3:1"),
     Case("duplicate node", graph("a: Normal(0, 1)", "a: Normal(0, 2)"), ("'a' occurs twice",), "8:5"),
     Case("key that is a list", HEAD + "? [a, b]\n: 1\n", ("a key must be a word",), "3:3"),
+    Case("digits without end", HEAD + "seed: 0x" + "f" * 5000 + "\n", ("0xfff", "largest number"), "3:7"),
     Case("not UTF-8", HEAD.encode() + b"about: caf\xe9\n", ("0xe9", "UTF-8"), "3:11"),
     Case("NUL", HEAD.encode() + b"about: a\x00b\n", ("NUL",), "1:1"),
     Case("control character", HEAD.encode() + b"about: a\x07b\n", ("not valid YAML",), None),

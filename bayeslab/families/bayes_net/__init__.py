@@ -23,7 +23,7 @@ from bayeslab.decisions.influence import InfluenceDiagram
 from bayeslab.errors import ModelError, hint
 from bayeslab.families.bayes_net import unknown_structure
 from bayeslab.families.bayes_net.local_distributions.place import Place
-from bayeslab.families.bayes_net.local_distributions.reading import local
+from bayeslab.families.bayes_net.local_distributions.reading import local, require_memory_of
 from bayeslab.families.bayes_net.net import net_of
 from bayeslab.families.bayes_net.posterior import BayesNetPosterior
 from bayeslab.families.bayes_net.spec import BayesNet
@@ -100,6 +100,7 @@ def diagram(model: Model) -> InfluenceDiagram:
         )
     states = {v: tuple(one.states) for v, one in spec.variables.items()}
     states |= {d: tuple(one.options) for d, one in spec.decisions.items()}
+    require_memory_of(spec.variables, states)
     tables, utilities = {}, {}
     for v, one in spec.variables.items():
         table = local(v, one, states, frozenset(), spec.prior.concentration).known

@@ -13,7 +13,7 @@ from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.families.bayes_net.local_distributions.contract import Local
-from bayeslab.families.bayes_net.local_distributions.reading import local
+from bayeslab.families.bayes_net.local_distributions.reading import local, require_memory_of
 from bayeslab.families.bayes_net.local_distributions.scalars import constant
 from bayeslab.families.bayes_net.normal_nodes import Linear, linears, values_of
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown
@@ -178,7 +178,7 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
     parents = _parents(spec, states, codes)
     names, constants = frozenset(spec.parameters), _constants(spec.parameters)
     learn = set(states) if spec.learn == "all" else set(spec.learn or ())
-    locals_ = {}
+    declarations = {}
     for v in states:
         declared = spec.variables[v].model_copy(update={"parents": list(parents[v])})
         odd = [p for p in parents[v] if p not in states]
@@ -189,8 +189,10 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
                 path=("model", "variables", v, "parents"),
                 code="unsupported",
             )
-        if v in learn:
-            declared = declared.model_copy(update={"table": None})
+        declarations[v] = declared.model_copy(update={"table": None}) if v in learn else declared
+    require_memory_of(declarations, states)
+    locals_ = {}
+    for v, declared in declarations.items():
         prior = spec.prior if declared.prior is None else declared.prior
         locals_[v] = one = local(v, declared, states, names, prior.concentration, constants)
         if declared.prior is not None and not one.unknown and one.rows is None:

@@ -48,11 +48,12 @@ class Place:
     def shape(self) -> tuple[int, ...]:
         return (*self.sizes, len(self.variable_states))
 
-    def require_memory(self, row: int, remedy: str = "give it fewer parents") -> None:
-        """Refuse a table whose rows, of this many bytes each, do not fit in memory."""
+    def require_memory(self, row: int, remedy: str = "give it fewer parents", others: int = 0) -> None:
+        """Refuse a table whose rows, of this many bytes each, do not fit in memory beside the bytes of others."""
+        beside = " and the tables before it" if others else ""
         require_memory(
-            row * math.prod(self.sizes),
-            f"the table of '{self.variable}' with its {len(self.parents)} parents",
+            others + row * math.prod(self.sizes),
+            f"the table of '{self.variable}' with its {len(self.parents)} parents{beside}",
             remedy,
             kind=ModelError,
             path=(*self.path, self.variable, "parents"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from bayeslab.families.bayes_net.local_distributions.noisy_max import noisy_max,
 from bayeslab.families.bayes_net.local_distributions.place import Place, States
 from bayeslab.families.bayes_net.local_distributions.table import Table, table_of
 
-__all__ = ["local"]
+__all__ = ["local", "require_memory_of"]
 
 
 def local(
@@ -37,7 +38,6 @@ def local(
         Values of the parameters that are known.
     """
     place = Place(variable, states[variable], tuple(declared.parents), states, names, constants=constants or {})
-    _require_memory(place, declared)
     if declared.noisy_or is not None:
         return noisy_or(place, declared)
     if declared.noisy_max is not None:
@@ -49,8 +49,24 @@ def local(
     return table_of(place, declared, pseudocount)
 
 
-def _require_memory(place: Place, declared: Any) -> None:
-    """Refuse a table that does not fit in memory before any of it is built: every form needs one row per combination.
+def require_memory_of(declarations: Mapping[str, Any], states: States) -> None:
+    """Refuse tables that do not fit in memory together, before any of them is built.
+
+    Raises
+    ------
+    ModelError
+        Names the variable whose table is too large, alone or after those before it.
+    """
+    needed = 0
+    for variable, declared in declarations.items():
+        place = Place(variable, states[variable], tuple(declared.parents), states, frozenset())
+        row = _row_memory(place, declared)
+        place.require_memory(row, _fewer_parents(declared), needed)
+        needed += row * math.prod(place.sizes)
+
+
+def _row_memory(place: Place, declared: Any) -> int:
+    """Bytes of one row of a table; every form needs one row per combination.
 
     A row takes its probabilities, with their prior, counts and posterior; where a form is worked out row by row, the
     parents' states and an indicator of every cause or weight as well.
@@ -60,7 +76,7 @@ def _require_memory(place: Place, declared: Any) -> None:
         row += 4 * len(place.parents) + 8 * (1 + sum(n - 1 for n in place.sizes))
     elif isinstance(declared.function, str):
         row += 4 * len(place.parents) + 8
-    place.require_memory(row, _fewer_parents(declared))
+    return row
 
 
 def _fewer_parents(declared: Any) -> str:
