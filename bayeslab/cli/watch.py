@@ -47,9 +47,9 @@ def command(
 def _standing(folder: Any) -> dict[str, Any]:
     info = folder.info()
     standing: dict[str, Any] = folder.segments().standing(folder.status(info))
-    if not standing["chains"] and standing["state"] == "starting" and info["method"] != "structure":
+    if not standing["chains"] and info["method"] != "structure":
         raise RunError(
-            f"runs of method {info['method']} report no progress",
+            f"runs of method {info['method']} report no progress; `bayeslab show` shows a finished run",
             where=str(folder.path),
             code="not-applicable",
         )
