@@ -79,6 +79,10 @@ class Backend(ABC):
     def diag(self, vector: Any) -> Any:
         """The diagonal matrix of a vector."""
 
+    def take(self, variable: Any, indices: Sequence[Any]) -> Any:
+        """``variable[indices]``, for indices of the first axes."""
+        return variable[tuple(indices)]
+
 
 class PyTensor(Backend):
     """Graphs of PyTensor, which is imported at the first operation."""
@@ -162,6 +166,23 @@ class PyTensor(Backend):
         import pytensor.tensor as pt
 
         return pt.diag(vector)
+
+    def take(self, variable: Any, indices: Sequence[Any]) -> Any:
+        # PyTensor 3.3 makes a diagonal of two ranges, whose axes are in the wrong order after other simplifications if
+        # the variable has more axes (its rewrites local_adv_idx_to_diagonal and local_extract_diag_lift).
+        if len(indices) < 2 or variable.ndim == 2 or sum(map(_is_range, indices)) < 2:
+            return variable[tuple(indices)]
+        lengths = [n or variable.shape[axis] for axis, n in enumerate(variable.type.shape[: len(indices)])]
+        flat, index = variable.reshape((-1, *variable.shape[len(indices) :])), np.int64(0)
+        for place, n in zip(indices, lengths, strict=True):
+            index = index * n + place
+        return flat[index]
+
+
+def _is_range(index: Any) -> bool:
+    """Whether an index is known to be whole numbers that follow each other."""
+    values = index if isinstance(index, np.ndarray) else getattr(index, "data", None)
+    return isinstance(values, np.ndarray) and values.ndim == 1 and bool(np.all(np.diff(values) == 1))
 
 
 @cache

@@ -184,7 +184,7 @@ def _taken(algebra: Algebra, base: Term, picked: list[tuple[str | None, Term]]) 
 
     value = base.value
     if base.random or symbolic:
-        value = pick(algebra.symbolic(base), lambda a: a)
+        value = algebra.backend.take(algebra.symbolic(base).transpose(*axes, *kept), indices)
         codes = None
     else:
         value, codes = pick(value, np.asarray), pick(base.codes, np.asarray)

@@ -214,7 +214,7 @@ def _chain(
         # The state before the first is taken to be the same; for a joint pair of first states, the second given the
         # first.
         same = np.arange(n)
-        second = whole[:, same, same, :]
+        second = whole.reshape((n_steps, n * n, n))[:, same * (n + 1), :]
         if len(start.sizes) == 2:
             joint, start = start, _margin(scope, start)
             second = _second(scope, joint, start)
