@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from bayeslab.errors import ModelError, hint, listed
 from bayeslab.language.algebra import Algebra, Term, merged
 
-__all__ = ["indexed", "is_whole_number", "labels_are_numbers"]
+__all__ = ["indexed", "is_counted", "is_whole_number", "labels_are_numbers", "numbers_of"]
 
 _WHOLE_NUMBER = re.compile(r"-?\d+")
 
@@ -29,6 +29,20 @@ def labels_are_numbers(labels: np.ndarray) -> bool:
         return not np.array_equal(labels, np.arange(len(labels)))
     words = list(map(str, labels.tolist()))
     return any(map(is_whole_number, words)) and words != list(map(str, range(len(words))))
+
+
+def numbers_of(words: Sequence[str]) -> np.ndarray | None:
+    """The numbers that words are, as integers if all are whole; None if some word is no number."""
+    try:
+        numbers = np.array([float(word) for word in words])
+    except ValueError:
+        return None
+    return numbers.astype(np.int64) if all(map(is_whole_number, words)) else numbers
+
+
+def is_counted(numbers: np.ndarray) -> bool:
+    """Whether numbers are their positions, 0 to n - 1."""
+    return bool(np.array_equal(numbers, np.arange(len(numbers))))
 
 
 def indexed(algebra: Algebra, node: ast.Subscript) -> Term:

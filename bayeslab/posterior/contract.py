@@ -425,6 +425,12 @@ class Posterior(ABC):
         """Whether the outcome is a class; default None: decided by the outcome's cells and the graph."""
         return None
 
+    def outcome_levels(self) -> dict[str, np.ndarray]:
+        """Levels of the outcomes whose draws are positions of levels, in the order of the positions."""
+        dims = self.model.model.categories(self.data)
+        levels = {name: self.data.labels.get(dim if dim is not None else name) for name, dim in dims.items()}
+        return {name: labels for name, labels in levels.items() if labels is not None}
+
     def suited_prediction(self) -> Literal["mean", "probabilities"]:
         """The default kind of prediction: ``mean``, or ``probabilities`` for outcomes without a mean."""
         return "mean"

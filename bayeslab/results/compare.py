@@ -47,7 +47,7 @@ from bayeslab.results import checks, convergence
 from bayeslab.results.common_scale import conditioned, kinds, same_events, same_weights
 from bayeslab.results.fitted import Fitted, log_evidence, posterior_values
 from bayeslab.results.likelihood import MaximumLikelihood, description_bits, maximise
-from bayeslab.results.predict import log_likelihood, pointwise_graph, predict, summarised, value_draws
+from bayeslab.results.predict import in_labels, log_likelihood, pointwise_graph, predict, summarised, value_draws
 from bayeslab.results.psis import good_k, leave_one_out
 from bayeslab.results.render import plain_table, report_html
 from bayeslab.results.verdict import Finding, Verdict
@@ -850,8 +850,12 @@ class Comparison:
         chosen = {name: w for name, w in self.weights(weights).items() if w > 0}
         rng = stream(self._seed if seed is None else seed, "mixture of models")
         drawn = {name: predict(self.fits[name], data, "draws", seed=seed) for name in chosen}
+        first = self.fits[next(iter(chosen))]
+        drawn = {name: _in_order_of(first, self.fits[name], draws) for name, draws in drawn.items()}
         mixed = _mixture(drawn, chosen, rng)
-        return summarised(self.fits[next(iter(chosen))], mixed, data, kind, ci_prob)
+        if kind != "probabilities":
+            mixed = in_labels(first.bound_model, mixed)
+        return summarised(first, mixed, data, kind, ci_prob)
 
     def plot(self) -> Any:
         """Plot the models' elpd with standard errors; a matplotlib figure."""
@@ -892,6 +896,23 @@ _COLUMNS = (
     "bic_weight",
 )
 _WEIGHT_COLUMNS = ("stacking", "pseudo_bma", "probability", "bic_weight", "aic_weight")
+
+
+def _in_order_of(first: Fitted, fit: Fitted, drawn: Any) -> Any:
+    """Draws in which the levels of outcomes have the positions that they have in another fit."""
+    theirs = fit.bound_model.outcome_levels()
+    for name, labels in first.bound_model.outcome_levels().items():
+        if name not in drawn or name not in theirs or np.array_equal(labels, theirs[name]):
+            continue
+        place = {str(label): k for k, label in enumerate(labels)}
+        missing = [str(label) for label in theirs[name] if str(label) not in place]
+        if missing:
+            raise DataError(
+                f"'{name}' has levels in one model that another lacks: {listed(missing)}", code="other-kind"
+            )
+        places = np.array([place[str(label)] for label in theirs[name]])
+        drawn = drawn.assign({name: drawn[name].copy(data=places[drawn[name].to_numpy()])})
+    return drawn
 
 
 def _mixture(drawn: Mapping[str, Any], weights: Mapping[str, float], rng: np.random.Generator) -> Any:

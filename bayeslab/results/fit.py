@@ -577,7 +577,7 @@ class Fit(Fitted):
         from bayeslab.results.predict import in_labels, predict
 
         predicted = predict(self, data, kind, ci_prob=ci_prob, seed=self.seed if seed is None else seed)
-        return in_labels(self.model, self.data, predicted) if kind == "draws" else predicted
+        return in_labels(self.bound_model, predicted) if kind == "draws" else predicted
 
     def grid(
         self, columns: Mapping[str, Any] | None = None, *, counterfactual: bool = False, **named: Any

@@ -31,7 +31,15 @@ from bayeslab.results.calibrate import uniform_bands
 from bayeslab.results.common_scale import conditioned
 from bayeslab.results.compare import _relative_efficiency
 from bayeslab.results.fitted import Fitted, bound_to
-from bayeslab.results.predict import log_likelihood, posterior_predictive, predict, prior_groups, values_between
+from bayeslab.results.predict import (
+    level_labels,
+    log_likelihood,
+    numbers_of_levels,
+    posterior_predictive,
+    predict,
+    prior_groups,
+    values_between,
+)
 from bayeslab.results.psis import smoothed_log_weights
 from bayeslab.streams import stream
 
@@ -125,6 +133,10 @@ def check(
         raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}", code="out-of-range")
     percent, tail, rows = f"{100 * ci_prob:g}", (1 - ci_prob) / 2, []
     for name, (observed, drawn) in replications(fit, kind).items():
+        levels = fit.bound_model.outcome_levels().get(name)
+        numbers = None if levels is None else numbers_of_levels(levels)
+        if numbers is not None and numbers.dtype.kind != "U":
+            observed, drawn = (numbers[positions.astype(np.int64)].astype(float) for positions in (observed, drawn))
         for statistic in statistics:
             word, function = _statistic(statistic)
             real, simulated = np.asarray(function(observed), float), np.asarray(function(drawn), float)
@@ -290,7 +302,7 @@ def _states(fit: Fitted, name: str, draws: np.ndarray) -> tuple[list[Any], NDArr
     """Names and codes of the values that a discrete outcome can take."""
     if draws.dtype.kind not in "iub":
         raise OptionError(f"'{name}' is continuous; this is for discrete outcomes", code="not-applicable")
-    labels = fit.data.labels.get(name)
+    labels = level_labels(fit, name)
     if labels is not None and len(labels) > draws.max():
         return labels.tolist(), np.arange(len(labels))
     observed = fit.data_tree["observed_data"].to_dataset().get(name)
@@ -331,6 +343,27 @@ def _of_states(
     return _probabilities(draws, states)
 
 
+def _amounts(fit: Fitted, name: str, draws: np.ndarray) -> np.ndarray:
+    """Draws of an outcome as numbers: the numbers of its levels, where it has levels.
+
+    Raises
+    ------
+    OptionError
+        Its levels are words, which have no mean, no median and no quantiles.
+    """
+    levels = fit.bound_model.outcome_levels().get(name)
+    if levels is None:
+        return draws
+    numbers = numbers_of_levels(levels)
+    if numbers is None:
+        raise OptionError(
+            f"the levels of '{name}' are words ({listed(list(map(str, levels)))}), which cannot be too large or too"
+            " small by an amount: use loss zero_one, or a loss for each level",
+            code="not-applicable",
+        )
+    return np.asarray(numbers[draws])
+
+
 def decide(fit: Fitted, data: Any, loss: Any, node: str | None, seed: int | None) -> pd.DataFrame:
     """See :meth:`bayeslab.results.fit.Fit.decide`."""
     import pandas as pd
@@ -345,7 +378,7 @@ def decide(fit: Fitted, data: Any, loss: Any, node: str | None, seed: int | None
     )
     columns: dict[str, Any] = {d: g.ravel() for d, g in zip(dims, grid, strict=True)}
     if isinstance(loss, losses.Asymmetric) or (isinstance(loss, str) and loss != "zero_one"):
-        decision = losses.from_draws(draws, loss)  # type: ignore[arg-type]
+        decision = losses.from_draws(_amounts(fit, name, draws), loss)  # type: ignore[arg-type]
         columns |= {"action": np.ravel(decision.action), "expected_loss": np.ravel(decision.expected_loss)}
         return pd.DataFrame(columns)
     if draws.dtype.kind not in "iub":
@@ -357,7 +390,7 @@ def decide(fit: Fitted, data: Any, loss: Any, node: str | None, seed: int | None
             )
         losses.from_draws(draws, "zero_one")  # raises the error
     words, states = _states(fit, name, draws)
-    if isinstance(loss, str) and fit.data.labels.get(name) is None:
+    if isinstance(loss, str) and level_labels(fit, name) is None:
         states = values_between(states).astype(np.int64)
         words = states.tolist()
     probabilities = _of_states(fit, data, name, words, draws, states, seed, unseen)
@@ -413,7 +446,7 @@ def calibration(fit: Fitted, data: Any, bins: int, node: str | None, ci_prob: fl
         happened = fit.data_tree["observed_data"][name].to_numpy().ravel()
     else:
         term = bound_to(fit, data).term(name)
-        happened = np.ravel(term.codes if term.value is None else term.value)
+        happened = _positions(fit, name, np.ravel(term.codes if term.value is None else term.value), term.value is None)
     probabilities = _of_states(fit, data, name, words, draws, states, seed, unseen)
     if len(happened) != len(probabilities):
         raise DataError(
@@ -442,6 +475,17 @@ def calibration(fit: Fitted, data: Any, bins: int, node: str | None, ci_prob: fl
         "log_score": scores.log_score(_floored(probabilities, len(draws)), places),
     }
     return table
+
+
+def _positions(fit: Fitted, name: str, values: np.ndarray, coded: bool) -> np.ndarray:
+    """Outcomes as positions of their levels, -1 for a number that is no level; values that are not levels as given."""
+    levels = fit.bound_model.outcome_levels().get(name)
+    numbers = None if levels is None or coded else numbers_of_levels(levels)
+    if numbers is None:
+        return values
+    order = np.argsort(numbers)
+    places = order[np.searchsorted(numbers[order], values).clip(0, len(numbers) - 1)]
+    return np.where(numbers[places] == values, places, -1)
 
 
 def _floored(probabilities: Array, n_draws: int) -> Array:

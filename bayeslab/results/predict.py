@@ -14,7 +14,6 @@ from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Dataset
 from bayeslab.errors import DataError, ModelError, OptionError, listed
 from bayeslab.language.indexing import is_whole_number, labels_are_numbers
-from bayeslab.language.spec import Model
 from bayeslab.memory import check_draws
 from bayeslab.posterior.contract import Eliminated, Posterior
 from bayeslab.posterior.evaluation import expand
@@ -37,8 +36,11 @@ if TYPE_CHECKING:
 _AT_A_POINT, _FEWEST, _CELLS = 1_000, 100, 20_000_000
 
 __all__ = [
+    "in_labels",
+    "level_labels",
     "log_likelihood",
     "log_prior",
+    "numbers_of_levels",
     "pointwise_graph",
     "posterior_predictive",
     "predict",
@@ -88,7 +90,7 @@ def simulate(model: Any, data: Any = None, draws: int = 500, *, seed: int | None
             seed if seed is not None else source.model.seed if source.model.seed is not None else secrets.randbits(32)
         )
         groups = prior_groups(posterior, draws, chosen)
-        groups["prior_predictive"] = in_labels(source.model, posterior.data, groups["prior_predictive"])
+        groups["prior_predictive"] = in_labels(posterior, groups["prior_predictive"])
         return xr.DataTree.from_dict(groups)
 
 
@@ -416,22 +418,28 @@ def predict(
         if exact is not None:
             return _like(pd.DataFrame(exact), data)
     drawn = _draws(fit, posterior, seed, _replications(fit, bound), open_cells=True)
-    return summarised(fit, in_labels(fit.model, bound, drawn) if kind == "mean" else drawn, data, kind, ci_prob)
+    return summarised(fit, in_labels(posterior, drawn) if kind == "mean" else drawn, data, kind, ci_prob)
 
 
-def in_labels(model: Model, data: Data, drawn: xr.Dataset) -> xr.Dataset:
-    """Draws with codes replaced by levels for outcomes whose levels are integers, so that they can be read as data.
+def in_labels(posterior: Posterior, drawn: xr.Dataset) -> xr.Dataset:
+    """Draws with codes replaced by levels for outcomes whose levels are numbers, so that they can be read as data.
 
     Draws of outcomes with other levels stay positions from 0, which are read as positions.
     """
-    for name, dim in model.model.categories(data).items():
-        labels = data.labels.get(dim if dim is not None else name)
-        if name not in drawn or labels is None or not labels_are_numbers(labels):
-            continue
-        whole = labels.dtype.kind in "iu" or all(map(is_whole_number, labels.tolist()))
-        names = labels.astype(np.int64) if whole else labels
-        drawn = drawn.assign({name: drawn[name].copy(data=names[drawn[name].to_numpy()])})
+    for name, labels in posterior.outcome_levels().items():
+        if name in drawn and (numbers := numbers_of_levels(labels)) is not None:
+            drawn = drawn.assign({name: drawn[name].copy(data=numbers[drawn[name].to_numpy()])})
     return drawn
+
+
+def numbers_of_levels(labels: np.ndarray) -> np.ndarray | None:
+    """The numbers that levels are, or None: they are words, or their positions."""
+    if labels.dtype.kind == "f":
+        return labels
+    if not labels_are_numbers(labels):
+        return None
+    whole = labels.dtype.kind in "iu" or all(map(is_whole_number, labels.tolist()))
+    return labels.astype(np.int64) if whole else labels
 
 
 def _joined(posterior: Posterior, parts: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:
@@ -466,9 +474,13 @@ def summarised(fit: Fitted, drawn: xr.Dataset, data: Any, kind: str, ci_prob: fl
 
 def _words(fit: Fitted, drawn: xr.Dataset) -> dict[str, np.ndarray]:
     """The levels of outcomes that are words; their draws are positions in these levels."""
-    dims = fit.model.model.categories(fit.data)
-    levels = {name: fit.data.labels.get(dim if dim is not None else name) for name, dim in dims.items()}
-    return {n: v for n, v in levels.items() if n in drawn and v is not None and not labels_are_numbers(v)}
+    return {n: v for n, v in fit.bound_model.outcome_levels().items() if n in drawn and numbers_of_levels(v) is None}
+
+
+def level_labels(fit: Fitted, name: str) -> np.ndarray | None:
+    """The levels of an outcome in the order of the positions that its draws are; None if its draws are numbers."""
+    levels = fit.bound_model.outcome_levels()
+    return levels[name] if name in levels else fit.data.labels.get(name)
 
 
 def _means(drawn: xr.Dataset, ci_prob: float, words: Mapping[str, np.ndarray]) -> pd.DataFrame:
@@ -576,7 +588,7 @@ def _probabilities(fit: Fitted, drawn: xr.Dataset, data: Any) -> pd.DataFrame:
         array = values.stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy()
         if array.ndim > 2:
             raise OptionError(f"'{name}' is a vector in every row; use kind='draws'", code="not-applicable")
-        levels, labels = np.unique(array), fit.data.labels.get(str(name))
+        levels, labels = np.unique(array), level_labels(fit, str(name))
         if labels is not None and levels.max() < len(labels):
             levels = np.arange(len(labels))
         else:

@@ -19,6 +19,7 @@ from bayeslab.families.bayes_net.net import Net, Resolved, parameter_values, res
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown
 from bayeslab.families.bayes_net.target import open_draws, target_draws
+from bayeslab.language.indexing import is_counted, numbers_of
 from bayeslab.latents.labels.clusters import relabel_by_probabilities
 from bayeslab.latents.networks import strong_junction_tree
 from bayeslab.latents.networks.incomplete_rows import IncompleteRows
@@ -276,6 +277,17 @@ class BayesNetPosterior(Posterior):
             tables = net.tables(parameter_values(net, draws, i), np)
             out[i] = rows.log_evidence([np.asarray(tables[v]) for v in net.states])
         return {name: ((self.model.data.rows,), out)}
+
+    def outcome_levels(self) -> dict[str, np.ndarray]:
+        """The states of the discrete variables, unless they are the numbers of their positions."""
+        if unknown(self.spec):
+            return {}
+        out = {}
+        for variable, one in self.spec.variables.items():
+            numbers = numbers_of(one.states) if one.states else None
+            if one.states and (numbers is None or not is_counted(numbers)):
+                out[variable] = np.array(one.states) if numbers is None else numbers
+        return out
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
         """Posterior predictive draws: of the target given the rest of its row, or of whole rows.

@@ -24,6 +24,7 @@ from bayeslab.families.regression.rows import Rows, complete_rows, filled, witho
 from bayeslab.families.regression.spec import Regression
 from bayeslab.families.regression.writer import Writer, varies
 from bayeslab.language.expressions import parse
+from bayeslab.language.indexing import labels_are_numbers
 from bayeslab.language.spec import Model
 
 __all__ = ["lower", "written_places"]
@@ -150,13 +151,23 @@ def _columns(spec: Regression, data: Data, predictors: Mapping[str, LinearPredic
     if rows.limits is not None:
         out["lower"], out["upper"] = (Column(limit, (dim,)) for limit in rows.limits)
     if rows.y is not None:
-        out[main.formula.outcome] = Column(rows.y, (dim,))
+        out[main.formula.outcome] = _response_column(rows, dim, likelihood(spec.likelihood).levels == "categorical")
     elif not out:
         out["rows"] = Column(np.zeros(len(rows.complete)), (dim,))
     if likelihood(spec.likelihood).levels == "categorical":
         contrasts = np.eye(len(rows.levels))[1:]
         out["contrasts"] = Column(contrasts, ("response_contrast", "response_level"))
     return out
+
+
+def _response_column(rows: Rows, dim: str, categorical: bool) -> Column:
+    """The response: numbers, or positions of its levels; words where positions would be read as levels themselves."""
+    assert rows.y is not None
+    if not (categorical and labels_are_numbers(np.array(rows.levels))):
+        return Column(rows.y, (dim,))
+    absent = np.isnan(rows.y)
+    words = np.array(rows.levels)[np.where(absent, 0, rows.y).astype(np.int64)]
+    return Column(words, (dim,), absent if absent.any() else None)
 
 
 def _missing_columns(spec: Regression, data: Data, main: LinearPredictor, rows: Rows) -> dict[str, Column]:

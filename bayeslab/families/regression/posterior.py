@@ -25,6 +25,7 @@ from bayeslab.families.regression.pymc_graph import with_rows_summed, with_weigh
 from bayeslab.families.regression.rows import without_response
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.expressions import parse
+from bayeslab.language.indexing import is_counted, numbers_of
 from bayeslab.language.nodes import call_name
 from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
 from bayeslab.posterior.event_kinds import DENSITY, LEFT, PROBABILITY, RIGHT
@@ -49,6 +50,16 @@ class RegressionPosterior(Posterior):
         words = column is not None and column.values.dtype.kind not in "biuf"
         chosen = likelihood(self.spec.likelihood)
         return "probabilities" if chosen.levels == "categorical" or (chosen.coded and words) else "mean"
+
+    def outcome_levels(self) -> dict[str, np.ndarray]:
+        """The levels of a categorical or ordered response, unless they are the numbers of their positions."""
+        lowered = self.lowered
+        if lowered.likelihood.levels is None or not lowered.levels:
+            return {}
+        numbers = numbers_of(lowered.levels)
+        if numbers is not None and is_counted(numbers):
+            return {}
+        return {lowered.formula.outcome: np.array(lowered.levels) if numbers is None else numbers}
 
     @property
     def spec(self) -> Regression:
