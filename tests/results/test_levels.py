@@ -72,9 +72,11 @@ def test_states_that_are_numbers(table):
     agree(fit, "number", LEVELS, table)
     fit = net_of(table, "number", LEVELS)
     assert fit.check(["mean"])["observed"][0] == pytest.approx(table["number"].mean())
-    found = fit.predict(pd.DataFrame({"number": [40], "side": [None]}), "mean").set_index("node")
-    assert found.loc["number", "mean"] == 40
-    assert found.loc["side", "most_probable"] == "right"
+    found = fit.predict(pd.DataFrame({"number": [None], "side": ["left"]}), "mean")
+    p = fit.predict(pd.DataFrame({"number": [None], "side": ["left"]}), "probabilities").iloc[0, 1:].to_numpy(float)
+    assert abs(found["mean"][0] - p @ LEVELS) < 5 * 14 / np.sqrt(4000)
+    found = fit.predict(pd.DataFrame({"number": [40], "side": [None]}), "mean")
+    assert found["most_probable"].tolist() == ["right"]
 
 
 def test_words_have_no_mean(table):
@@ -86,3 +88,11 @@ def test_words_have_no_mean(table):
         with refused("option.not-applicable", "words"):
             fit.decide(NEW, loss)
     assert fit.decide(NEW, "zero_one")["action"].tolist() == ["yes", "no"]
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("strange", [0, 15, 70])
+def test_a_number_that_is_no_level_is_not_the_nearest_level(table, strange):
+    fit = graded(table, "ordered")
+    with refused("data.unknown-level", rf"row 2: {strange} is not a level"):
+        fit.calibration(NEW.assign(number=[10, strange]))

@@ -211,6 +211,16 @@ def _response(
             code="unknown-level",
         ) from None
     codes = np.searchsorted(numbers, values).clip(0, len(numbers) - 1).astype(float)
+    strange = ~np.isnan(values) & (numbers[codes.astype(np.int64)] != values)
+    # The levels are printed with six digits.
+    strange &= ~np.isin([f"{value:g}" for value in values], levels)
+    if strange.any():
+        row = int(np.flatnonzero(strange)[0])
+        raise DataError(
+            f"column '{formula.response}', row {row + 1}: {values[row]:g} is not a level of the response; the data of"
+            f" the fit have {listed(levels)}",
+            code="unknown-level",
+        )
     return np.where(np.isnan(values), np.nan, codes), levels
 
 
