@@ -15,7 +15,7 @@ Gelman et al. (2013). Bayesian Data Analysis, 3rd ed., section 10.1.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -158,7 +158,9 @@ def run(job: Job) -> Outcome:
     attrs = attributes(job) | {"inference_library": "bayeslab", "how": "quadrature on a grid"}
     if has_evidence(density):
         attrs["log_evidence"] = log_evidence
-    groups["exact_posterior"] = _statistics(density, grids, attrs).without(moved)
+    statistics = _statistics(density, grids, attrs)
+    kept = {name: variable for name, variable in statistics.data_vars.items() if name not in moved}
+    groups["exact_posterior"] = replace(statistics, data_vars=kept)
     del groups["sample_stats"]
     timings = {"compile": compiled - begun, "grid": time.perf_counter() - compiled}
     return Outcome(groups, Verdict((*_findings(grids, apart, attrs), *renamed)), True, timings)

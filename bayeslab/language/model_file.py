@@ -310,7 +310,7 @@ def _scalar(node: Any, place: tuple[int, int], shown: str) -> Any:
                 return number
     except OverflowError:
         raise ModelError(
-            f"{text[:40]} is beyond the largest number, 1.8e308",
+            f"{text[:40]}{'…' if len(text) > 40 else ''} is beyond the largest number, 1.8e308",
             where=f"{shown}:{place[0]}:{place[1]}",
             code="too-large",
         ) from None

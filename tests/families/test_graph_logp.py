@@ -30,7 +30,6 @@ from bayeslab.distributions import MODIFIERS
 from bayeslab.language.functions import FUNCTIONS
 from bayeslab.language.nodes import nodes_of
 from bayeslab.posterior.density import Density
-from bayeslab.posterior.machine.arrays import NotLowered
 from bayeslab.preparation import Source
 
 pytestmark = pytest.mark.usefixtures("double_precision")
@@ -105,14 +104,6 @@ def test_log_density_equals_the_handwritten_model(name):
         np.testing.assert_allclose(mine(point), expected, rtol=CASES[name].rtol)
 
 
-# Models that the density machine leaves to the PyMC graph.
-NOT_LOWERED = {
-    "garch",
-    "latent_series_that_look_back",
-    "moving_averages_and_levels",
-}
-
-
 @pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", ON_THE_MACHINE := [])
 def test_the_density_machine_equals_the_handwritten_model(name):
@@ -120,10 +111,6 @@ def test_the_density_machine_equals_the_handwritten_model(name):
     case = CASES[name]
     model = bl.Model(data=dict(case.source), dims=dict(case.dims), model={"family": "graph", "nodes": dict(case.nodes)})
     posterior = Source(model).posterior(dict(case.data))
-    if name in NOT_LOWERED:
-        with pytest.raises(NotLowered):
-            posterior.machine_model()
-        return
     machine = posterior.machine_model()
     theirs, right = handwritten(name)
     with warnings.catch_warnings():

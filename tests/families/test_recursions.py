@@ -307,7 +307,8 @@ def test_a_series_of_states_is_predicted_for_rows_of_its_own():
         seed=1,
         progress=False,
     )
-    drawn = fit.predict({"y": [np.nan] * 3})
+    with pytest.warns(UserWarning, match="begins anew"):
+        drawn = fit.predict({"y": [np.nan] * 3})
     assert len(drawn) == 3
     # 1,000 draws or more: five standard errors of a standard deviation are below 0.12 of it.
     np.testing.assert_allclose(drawn["sd"], np.sqrt(0.36 * np.arange(1, 4) + 0.64), rtol=0.12)

@@ -147,7 +147,7 @@ CASES = [
     node("bytes", "b'abc'", "not part"),
     node("complex", "2j", "not part"),
     node("ellipsis", "...", "not part"),
-    node("huge integer", "9" * 400, "64 bits"),
+    node("huge integer", "9" * 400, "beyond the largest number"),
     node("too deep", DEEP, "nested"),
     node("too long", "1" + " + 1" * 3000, "characters"),
     node("empty", "''", "empty expression"),

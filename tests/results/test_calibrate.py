@@ -121,7 +121,7 @@ def line(sd: float = 1.0, **more) -> bl.Model:
     return bl.Model(name="line", model=bl.Regression(formula="y ~ x", priors=priors), seed=4, **more)
 
 
-DATA = {"x": np.linspace(-1, 1, 8), "y": np.arange(8.0)}
+DATA = {"x": np.linspace(-1, 1, 8), "y": np.cos(np.arange(8.0))}
 
 
 def bound(model: bl.Model) -> Data:

@@ -225,7 +225,8 @@ def workers_of(folder: Path) -> list[str]:
 
 
 def files(folder: Path) -> int:
-    return len(list((folder / "chains").rglob("*.npz")))
+    """The number of complete files; a kill can leave one that is being written, whose name begins with a dot."""
+    return sum(not file.name.startswith(".") for file in (folder / "chains").rglob("*.npz"))
 
 
 @pytest.mark.slow(why="processes")
