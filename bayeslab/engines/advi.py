@@ -92,7 +92,7 @@ def run(job: Job) -> Outcome:
 
 def _coordinates(target: Target, options: Options, rng: np.random.Generator) -> tuple[Array, Array, list[Finding]]:
     """The starting point, the scale of each direction there, and findings about starts that led elsewhere."""
-    around = starts(target, rng, _AROUND, options.initvals, climbed=False)
+    around = starts(target, rng, _AROUND, options.initvals, at_end=False)
     paths: list[Path] = []
     for k, start in enumerate(around):
         if paths and k < _AROUND // 2:

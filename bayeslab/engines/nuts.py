@@ -130,13 +130,18 @@ def run(job: Job) -> Outcome:
     at = middle(density, options.initvals)
     clock.lap("compile")
     beginning = _beginning(job, density, at)
-    drawn = _with_tails(job, density, beginning, _drawn(job, beginning, 0))
-    if drawn.complete and (changes := _remedies(options, density, beginning, drawn)):
+    drawn = _drawn(job, beginning, 0)
+    clock.lap("sample")
+    drawn = _with_tails(job, density, beginning, drawn)
+    changes = _remedies(options, density, beginning, drawn) if drawn.complete else []
+    clock.lap("search")
+    if changes:
         drawn, beginning = _again(job, beginning, drawn, changes)
+        clock.lap("sample")
         drawn = _with_tails(job, density, beginning, drawn)
     if drawn.complete:
         drawn = _with_modes(job, density, at, beginning, drawn)
-    clock.lap("sample")
+    clock.lap("search")
     chains, notes = _usable(drawn, options)
     flat, stats = _stacked(chains)
     if flat.size > _MANY:
@@ -405,13 +410,15 @@ def _dispersed(n: int) -> Callable[[np.random.Generator], np.ndarray]:
 
 
 class _Clock:
+    """Seconds by stage: ``sample`` is for the chains, ``search`` for tails and modes that they may have missed."""
+
     def __init__(self) -> None:
         self.laps: dict[str, float] = {}
         self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()
-        self.laps[name], self._last = now - self._last, now
+        self.laps[name], self._last = self.laps.get(name, 0.0) + now - self._last, now
 
 
 def _chain_start(beginning: _Beginning) -> Callable[[int | None], np.ndarray]:

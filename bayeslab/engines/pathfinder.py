@@ -95,7 +95,7 @@ def run(job: Job) -> Outcome:
 def _paths(job: Job, target: Target, rng: np.random.Generator) -> list[Path]:
     options: Options = job.options
     paths = []
-    for start in starts(target, rng, options.num_paths, options.initvals, options.jitter, climbed=False):
+    for start in starts(target, rng, options.num_paths, options.initvals, options.jitter, at_end=False):
         path = pathfinder(
             target,
             start,

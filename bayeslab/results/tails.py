@@ -150,11 +150,11 @@ def _accepted(draws: Array, acceptance: Array, outer: float, low: float) -> Arra
     mean length of visits (two columns each)."""
     out = np.full((len(draws), 6), np.nan)
     finite = np.isfinite(draws).all(axis=(1, 2)) & ~is_constant(draws)
+    # The draws of a tail are those at or below the quantile; for the upper tail, of the negated draws.
+    limits = _outermost(draws[finite].reshape(int(finite.sum()), -1), outer)
     for upper in (0, 1):
-        # The draws of a tail are those at or below the quantile; for the upper tail, of the negated draws.
         turned = -draws[finite] if upper else draws[finite]
-        ordered = np.sort(turned.reshape(len(turned), -1), axis=1)
-        inside = turned[:, :, :-1] <= quantile(ordered, outer)[:, None, None]
+        inside = turned[:, :, :-1] <= limits[upper][:, None, None]
         accepted = (inside * acceptance[:, 1:]).sum(axis=(1, 2)) / np.maximum(inside.sum(axis=(1, 2)), 1)
         stay = np.full((len(turned), 2), np.nan)
         rows = np.flatnonzero(accepted < low)
@@ -162,6 +162,18 @@ def _accepted(draws: Array, acceptance: Array, outer: float, low: float) -> Arra
             stay[rows] = stays(turned[rows])
         out[finite, upper::2] = np.column_stack((accepted, stay))
     return out
+
+
+def _outermost(rows: Array, p: float) -> tuple[Array, Array]:
+    """The p-quantiles of each row and of its negated values, as :func:`quantile` has them, without a full sort."""
+    n = rows.shape[1]
+    place = p * (n - 1)
+    low = int(place)
+    high = min(low + 1, n - 1)
+    some = np.partition(rows, sorted({low, high, n - 1 - high, n - 1 - low}), axis=1)
+    lower = some[:, low] + (some[:, high] - some[:, low]) * (place - low)
+    below, above = -some[:, n - 1 - low], -some[:, n - 1 - high]
+    return lower, below + (above - below) * (place - low)
 
 
 def concentrated(variables: Sequence[Block], diverging: NDArray[np.bool_]) -> Edge | None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from bayeslab.constants import LOG_2PI
 from bayeslab.engines.toolbox.optimiser import Peak, newton
-from bayeslab.engines.toolbox.scouts import Scout, climb, number, scattered
+from bayeslab.engines.toolbox.scouts import Scout, climbed, number, scattered
 from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.posterior import latent_modes
 from bayeslab.posterior.latent_modes import FULL
@@ -80,6 +80,11 @@ class Draws:
         return out
 
     @cached_property
+    def central(self) -> Array:
+        """Both ends of the central part of the draws in each coordinate, shape (2, n_dim)."""
+        return _central(self.points)
+
+    @cached_property
     def _farthest(self) -> Array:
         """Distance of the farthest draw from the mean in each coordinate, in sds."""
         out: Array = np.maximum(np.abs((self.points - self.mean) / self.sd).max(axis=0), 1.0)
@@ -123,15 +128,19 @@ def suspects(target: Target, draws: Draws, rng: np.random.Generator, at: Array) 
     enough, allowed = float(draws.heights.mean()), int(_SHARE * draws.cost)
     reached: list[Scout] = []
     below: list[Scout] = []
-    for point in scattered(target.density, rng, number(target.density), at):
-        if allowed <= 0 or len(reached) == _SUSPECTS:
-            break
-        scout = climb(target, point, min(_CLIMB, allowed), enough)
-        allowed -= scout.cost
-        known = [*reached, *below]
-        if scout.value == -np.inf or draws.far(scout.end) < _FAR or any(_near(scout, other) for other in known):
-            continue
-        (reached if scout.value >= enough else below).append(scout)
+    points = scattered(target.density, rng, number(target.density), at)
+    while points and allowed > 0 and len(reached) < _SUSPECTS:
+        together = max(1, allowed // _CLIMB)
+        some, points = points[:together], points[together:]
+        for scout in climbed(target, some, min(_CLIMB, allowed), enough):
+            allowed -= scout.cost
+            known = [*reached, *below]
+            if scout.value == -np.inf or draws.far(scout.end) < _FAR or any(_near(scout, other) for other in known):
+                continue
+            if scout.value < enough:
+                below.append(scout)
+            elif len(reached) < _SUSPECTS:
+                reached.append(scout)
     # A broad mode can have a lower density than the draws of a narrow one, and still more mass.
     broad = []
     n_dim = target.n_dim
@@ -154,17 +163,21 @@ def _near(scout: Scout, other: Scout) -> bool:
 def outside(draws: Draws, other: Draws) -> bool:
     """Whether the second half of a short chain is outside the draws, along a coordinate or between the means."""
     late = other.points[len(other.points) // 2 :]
-    if max(_gap(draws.points[:, j], late[:, j]) for j in range(late.shape[1])) > 0:
+    if (_gaps(draws.central, _central(late)) > 0).any():
         return True
     way = draws.discriminant(late.mean(axis=0))
-    return _gap(draws.points @ way, late @ way) > 0
+    return bool(_gaps(_central(draws.points @ way), _central(late @ way)) > 0)
 
 
-def _gap(one: Array, other: Array) -> float:
-    """Distance between the central parts of two samples; negative where they overlap."""
+def _central(points: Array) -> Array:
+    """Both ends of the central part of the points, in each coordinate."""
     tail = (1 - _CENTRAL) / 2
-    (a, b), (c, d) = np.quantile(one, [tail, 1 - tail]), np.quantile(other, [tail, 1 - tail])
-    return float(max(c - b, a - d))
+    return np.quantile(points, [tail, 1 - tail], axis=0)
+
+
+def _gaps(one: Array, other: Array) -> Array:
+    """Distances between the central parts of two samples; negative where they overlap."""
+    return np.maximum(other[0] - one[1], one[0] - other[1])
 
 
 def finding(draws: Draws, others: list[Draws], where: Callable[[Draws], str]) -> list[Finding]:

@@ -13,18 +13,17 @@ sections 2.1 and 2.2, on the search for modes and on overdispersed starts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bayeslab.engines.toolbox.optimiser import search
+from bayeslab.engines.toolbox.climbs import climbs
 from bayeslab.engines.toolbox.starts import middle, near
-from bayeslab.engines.toolbox.target import WALL, Array, Target
+from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.posterior.log_density import LogDensity
 
-__all__ = ["Scout", "climb", "distinct", "number", "scattered", "scouts", "starts"]
+__all__ = ["Scout", "climbed", "distinct", "number", "scattered", "scouts", "starts"]
 
 # The number of scouts, within bounds, follows from this count of data values that all together process per step.
 _NUMBERS, _LEAST, _MOST = 1_000_000, 4, 32
@@ -67,38 +66,30 @@ def scattered(density: LogDensity, rng: np.random.Generator, n: int, at: Array) 
     return [*drawn, *wider]
 
 
-class _Enough(Exception):
-    """Raised when a climb has reached the required log density."""
-
-
-def climb(target: Target, start: Array, most: int, enough: float = np.inf) -> Scout:
-    """Climb towards a mode by L-BFGS, until it is reached, for about ``most`` evaluations, or up to ``enough``."""
-    best, cost = Scout(start, start, -np.inf, 0), 0
-
-    def falling(point: Array) -> tuple[float, Array]:
-        nonlocal best, cost
-        value, slope = target.falling(point)
-        cost += 1
-        if -value > best.value and value < 0.1 * WALL:
-            best = Scout(start, point.copy(), -value, cost)
-        if best.value >= enough:
-            raise _Enough
-        return value, slope
-
-    with suppress(_Enough):
-        search(falling, start, {"maxfun": most, "maxiter": most})
-    return Scout(start, best.end, best.value, cost)
+def climbed(target: Target, starts: list[Array], most: int, enough: float = np.inf) -> list[Scout]:
+    """Climbs towards modes, of at most ``most`` evaluations each, or up to the log density ``enough``."""
+    if not starts:
+        return []
+    ends = climbs(target, np.stack(starts), most, enough)
+    return [
+        Scout(start, end, float(value), int(cost))
+        for start, end, value, cost in zip(starts, ends.points, ends.values, ends.costs, strict=True)
+    ]
 
 
 def scouts(target: Target, rng: np.random.Generator, at: Array) -> list[Scout]:
     """The climbs from all over the prior, highest end first, with each mode once."""
-    short = [climb(target, point, _SHORT) for point in scattered(target.density, rng, number(target.density), at)]
+    short = climbed(target, scattered(target.density, rng, number(target.density), at), _SHORT)
     short = sorted((scout for scout in short if scout.value > -np.inf), key=lambda scout: -scout.value)
-    further = []
-    for scout in short[: max(_LEAST, len(short) // _SHARE)]:
-        more = climb(target, scout.end, _LONG)
-        further.append(Scout(scout.start, more.end, more.value, scout.cost + more.cost))
-    further = sorted(further, key=lambda scout: -scout.value)
+    best = short[: max(_LEAST, len(short) // _SHARE)]
+    more = climbed(target, [scout.end for scout in best], _LONG)
+    further = sorted(
+        (
+            Scout(scout.start, after.end, after.value, scout.cost + after.cost)
+            for scout, after in zip(best, more, strict=True)
+        ),
+        key=lambda scout: -scout.value,
+    )
     least = further[0].value - max(NEGLIGIBLE, target.n_dim) if further else -np.inf
     return distinct([scout for scout in further if scout.value >= least])
 
@@ -124,7 +115,7 @@ def starts(
     initvals: Mapping[str, Any] | None = None,
     jitter: float = 1.0,
     *,
-    climbed: bool = True,
+    at_end: bool = True,
     more: int = 0,
 ) -> list[Array]:
     """Starting points of searches: one half around the centres of the priors, the other from all over the priors.
@@ -135,7 +126,7 @@ def starts(
 
     Parameters
     ----------
-    climbed
+    at_end
         Whether the second half are the end points of scouts, or their starts.
     more
         Number of modes found by scouts that are added to ``n`` starts around the centres or the given values.
@@ -146,4 +137,4 @@ def starts(
     if not wanted + more:
         return around
     far = scouts(target, rng.spawn(1)[0], at)[: more or wanted]
-    return [*around[: n if more else n - len(far)], *(scout.end if climbed else scout.start for scout in far)]
+    return [*around[: n if more else n - len(far)], *(scout.end if at_end else scout.start for scout in far)]

@@ -15,9 +15,20 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from bayeslab.posterior.machine.views import affine, flat_positions, free_loops, reshaped_strides, row_major
+from bayeslab.posterior.machine.views import affine, flat_positions, free_loops, permuted, reshaped_strides, row_major
 
-__all__ = ["PARTS", "Buffer", "Instruction", "Loop", "NotLinear", "NotLowered", "Part", "Recorder", "Var"]
+__all__ = [
+    "PARTS",
+    "Buffer",
+    "Instruction",
+    "Loop",
+    "NotLinear",
+    "NotLowered",
+    "Part",
+    "Recorder",
+    "Var",
+    "memory_order",
+]
 
 #: Parts of a log density: of the parameters, of their coordinates' map, and of the data.
 Part = Literal["prior", "jacobian", "likelihood"]
@@ -389,6 +400,22 @@ class Var:
 
 
 _CELL = np.zeros(1)
+
+# For inner loops shorter than this, the order of the axes is changed.
+_SHORT = 8
+
+
+def memory_order(args: Sequence[Var], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides of a result with the longest axis innermost, where the last is short; None for the usual order."""
+    moving = [arg.strides for arg in args if not arg.constant or 0 in arg.strides]
+    usual = free_loops(shape, [row_major(shape), *moving])
+    if len(usual) < 2 or usual[-1][0] >= _SHORT:
+        return None
+    longest = max(range(len(shape)), key=lambda axis: shape[axis])
+    strides = permuted(shape, [*(axis for axis in range(len(shape)) if axis != longest), longest])
+    loops = free_loops(shape, [strides, *moving])
+    better = len(loops) <= 2 and loops[-1][0] > usual[-1][0] and all(step in (0, 1) for step in loops[-1][1])
+    return strides if better else None
 
 
 def _plain_index(key: Any) -> Any:

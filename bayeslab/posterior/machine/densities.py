@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.posterior.machine.arrays import NotLowered, Recorder, Var
+from bayeslab.posterior.machine.arrays import NotLowered, Recorder, Var, memory_order
 from bayeslab.posterior.machine.catalogue import arity, core_of, forms
 from bayeslab.posterior.machine.numpy_densities import log_choose, log_factorial, numpy_density
 from bayeslab.posterior.machine.views import permuted
@@ -107,5 +107,10 @@ def elementwise_density(builder: Recorder, name: str, args: list[Var]) -> Var:
     if all(arg.constant for arg in args):
         return builder.constant(np.broadcast_to(numpy_density(name, [arg.value for arg in args]), shape))
     name, args = _linked(name, args)
-    operands = builder.joined([arg.broadcast_to(shape) for arg in args], shape)
-    return builder.emit(name, operands, shape, scratch=len(args) * math.prod(shape), density=True)
+    operands = [arg.broadcast_to(shape) for arg in args]
+    strides = memory_order(operands, shape)
+    if strides is None:
+        operands = builder.joined(operands, shape)
+    else:
+        operands = [builder.laid_out(operand, strides) for operand in operands]
+    return builder.emit(name, operands, shape, scratch=len(args) * math.prod(shape), strides=strides, density=True)

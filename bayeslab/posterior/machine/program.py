@@ -16,13 +16,23 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.posterior.machine.arrays import PARTS, Buffer, Instruction, Loop, NotLowered, Part, Recorder, Var
+from bayeslab.posterior.machine.arrays import (
+    PARTS,
+    Buffer,
+    Instruction,
+    Loop,
+    NotLowered,
+    Part,
+    Recorder,
+    Var,
+    memory_order,
+)
 from bayeslab.posterior.machine.densities import add_density, elementwise_density
 from bayeslab.posterior.machine.layout import Arenas, Callback, callback
 from bayeslab.posterior.machine.operations import ELEMENTWISE, REDUCTIONS
 from bayeslab.posterior.machine.rewrites import simplified
 from bayeslab.posterior.machine.slow import outputs, total
-from bayeslab.posterior.machine.views import free_loops, merged_loops, permuted, row_major
+from bayeslab.posterior.machine.views import merged_loops, row_major
 
 __all__ = ["Buffer", "Builder", "Instruction", "Loop", "NotLowered", "Program", "Var"]
 
@@ -231,23 +241,8 @@ class Builder(Recorder):
         return Program(self)
 
 
-#: For inner loops shorter than this, the order of the axes is changed.
-_SHORT = 8
 # Columns whose exponentials are summed at once.
 _COLUMNS = 8
-
-
-def memory_order(args: Sequence[Var], shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides of a result with the longest axis innermost, where the last is short; None for the usual order."""
-    moving = [arg.strides for arg in args if not arg.constant or 0 in arg.strides]
-    usual = free_loops(shape, [row_major(shape), *moving])
-    if len(usual) < 2 or usual[-1][0] >= _SHORT:
-        return None
-    longest = max(range(len(shape)), key=lambda axis: shape[axis])
-    strides = permuted(shape, [*(axis for axis in range(len(shape)) if axis != longest), longest])
-    loops = free_loops(shape, [strides, *moving])
-    better = len(loops) <= 2 and loops[-1][0] > usual[-1][0] and all(step in (0, 1) for step in loops[-1][1])
-    return strides if better else None
 
 
 def _moving(

@@ -13,7 +13,7 @@ import bayeslab.distributions
 from bayeslab.posterior.machine import catalogue
 from bayeslab.posterior.machine.arrays import NotLowered, Var
 from bayeslab.posterior.machine.program import Builder
-from tests.posterior.machine.checks import check
+from tests.posterior.machine.checks import check, weighted
 
 KNOWN = sorted(
     path.stem for path in Path(bayeslab.distributions.__file__).parent.glob("*.py") if catalogue.fused(path.stem)
@@ -125,6 +125,24 @@ def test_mixtures() -> None:
     w = np.exp(point[6:]) / np.exp(point[6:]).sum()
     want = np.log((w * stats.norm.pdf(y[:, None], point[:3], np.exp(point[3:6]))).sum(1)).sum()
     assert program.value_and_gradient(point)[0] == pytest.approx(want)
+
+
+@pytest.mark.parametrize("shape", [(30, 2), (2, 30), (3, 40, 2), (2, 40, 3)])
+@pytest.mark.parametrize("by", ["rows", "columns", "one"])
+def test_long_axes_first_in_any_place(shape: tuple[int, ...], by: str) -> None:
+    """Densities one by one whose loops run over the longest axis, wherever it is, with slopes for each parameter."""
+    rng = np.random.default_rng(4)
+    y = rng.normal(size=shape)
+    builder = Builder()
+    where = {"rows": (shape[-2], 1), "columns": (shape[-1],), "one": ()}[by]
+    size = int(np.prod(where))
+    mu, log_sigma = builder.parameter(size).reshape(where), builder.parameter(size).reshape(where)
+    out = builder.log_density("normal", y, mu, builder.elementwise("exp", log_sigma))
+    program = weighted(builder, out)
+    point = rng.normal(size=2 * size)
+    check(program, point)
+    m, s = point[:size].reshape(where), np.exp(point[size:]).reshape(where)
+    np.testing.assert_allclose(program.outputs(point[None])["out"][0], stats.norm.logpdf(y, m, s), rtol=1e-12)
 
 
 OTHER_LINKS = dict.fromkeys(("beta", "geometric", "zero_inflated_binomial"), "sigmoid")

@@ -417,10 +417,21 @@ def density_backward(row: int) -> float:
         for j in range(word(row, 1)):
             g, ga = word(row, _OUT + 1) + 8 * n * j, word(row, slot + 1) + j * word(row, slot + 2)
             d = slopes + 8 * n * j
-            for i in range(n):
-                slope = load(g, i)
-                # A value of weight zero may have no derivative.
-                add(ga + i * s, 0, slope * load(d, i) if slope != 0.0 else 0.0)
+            # A value of weight zero may have no derivative.
+            if s == 0:
+                total = 0.0
+                for i in range(n):
+                    slope = load_value(g, i)
+                    total = accumulate(total, slope * load_value(d, i) if slope != 0.0 else 0.0)
+                add(ga, 0, total)
+            elif s == 8:
+                for i in range(n):
+                    slope = load_value(g, i)
+                    add_slope(ga, i, slope * load_value(d, i) if slope != 0.0 else 0.0)
+            else:
+                for i in range(n):
+                    slope = load(g, i)
+                    add(ga + i * s, 0, slope * load(d, i) if slope != 0.0 else 0.0)
     return 0.0
 
 
