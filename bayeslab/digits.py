@@ -16,8 +16,8 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
+from bayeslab import special
 from bayeslab.errors import DataError
 
 __all__ = [
@@ -269,4 +269,4 @@ def log_rising(a: Any, b: Any) -> np.ndarray:
     a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
     with np.errstate(all="ignore"):
         series = b * np.log(a) + b * (b - 1) / (2 * a) - b * (b - 1) * (2 * b - 1) / (12 * a) / a
-        return np.where(a > _LARGE * np.maximum(b, 1.0), series, gammaln(a + b) - gammaln(a))
+        return np.where(a > _LARGE * np.maximum(b, 1.0), series, special.gammaln(a + b) - special.gammaln(a))

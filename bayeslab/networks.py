@@ -39,6 +39,7 @@ from bayeslab.memory import require_memory
 from bayeslab.plots.network_svg import network_svg
 from bayeslab.preparation import Declaring, Source
 from bayeslab.questions import check_evidence, names_of
+from bayeslab.results.render import image
 from bayeslab.streams import stream
 from bayeslab.structure import causal, dag
 
@@ -221,8 +222,6 @@ class Query:
         return network_svg(self.graph, self.marginals, self.evidence, self.continuous)
 
     def _repr_html_(self) -> str:
-        from bayeslab.results.render import image
-
         return image(self.svg(), f"network of {', '.join(self.graph)}"[:200])
 
 

@@ -33,6 +33,7 @@ LAYERS = [
         "files",
         "workers",
         "labelled",
+        "special",
     },
     {"constants", "digits", "evidence", "progress", "questions", "training_warnings", "distributions"},
     {"language"},
@@ -243,7 +244,7 @@ def test_functions_import_only_what_is_heavy():
         for node, where in found
         if where == "function" and not any(libraries(name) - at_top[module] for name in _names(node, paths.keys()))
     ]
-    assert not light, light
+    assert not light, "\n".join(light)
 
 
 def test_tests_reach_modules_by_public_names():

@@ -37,8 +37,8 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import betainc, betaincinv, betaln, gammaincinv, gammaln, multigammaln, ndtri, xlogy
 
+from bayeslab import special
 from bayeslab.constants import HALF_LOG_2PI, LOG_2PI, LOG_PI
 from bayeslab.digits import remainders
 from bayeslab.errors import ModelError
@@ -80,7 +80,7 @@ def _totals(values: ArrayLike, shape: tuple[int, ...], at: ArrayLike | None) -> 
 
 
 def _log_choose(n: np.ndarray, k: np.ndarray) -> np.ndarray:
-    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
 
 
 # --------------------------------------------------------------------------------- proportions
@@ -112,7 +112,7 @@ class BetaBinomial:
 
     def gained(self, after: Self) -> float:
         """Log ratio of the normalising constants of posterior and prior."""
-        return float(np.sum(betaln(after.alpha, after.beta) - betaln(self.alpha, self.beta)))
+        return float(np.sum(special.betaln(after.alpha, after.beta) - special.betaln(self.alpha, self.beta)))
 
     def mean(self) -> np.ndarray:
         return np.asarray(self.alpha / (self.alpha + self.beta))
@@ -131,10 +131,10 @@ class BetaBinomial:
         return np.where(inside, within, edge)
 
     def quantile(self, probability: ArrayLike) -> np.ndarray:
-        return np.asarray(betaincinv(self.alpha, self.beta, probability))
+        return np.asarray(special.betaincinv(self.alpha, self.beta, probability))
 
     def cdf(self, value: ArrayLike) -> np.ndarray:
-        return np.asarray(betainc(self.alpha, self.beta, value))
+        return np.asarray(special.betainc(self.alpha, self.beta, value))
 
     def draws(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Independent draws, shape (n, ...)."""
@@ -167,7 +167,7 @@ class DirichletMultinomial:
         return float(np.sum(self.update(counts)._log_normaliser() - self._log_normaliser()))
 
     def _log_normaliser(self) -> np.ndarray:
-        return np.asarray(gammaln(self.a).sum(axis=-1) - gammaln(self.a.sum(axis=-1)))
+        return np.asarray(special.gammaln(self.a).sum(axis=-1) - special.gammaln(self.a.sum(axis=-1)))
 
     def mean(self) -> np.ndarray:
         return np.asarray(self.a / self.a.sum(axis=-1, keepdims=True))
@@ -178,7 +178,7 @@ class DirichletMultinomial:
 
     def quantile(self, probability: ArrayLike) -> np.ndarray:
         """Quantiles of each outcome's probability, which is marginally a beta."""
-        return np.asarray(betaincinv(self.a, self.a.sum(axis=-1, keepdims=True) - self.a, probability))
+        return np.asarray(special.betaincinv(self.a, self.a.sum(axis=-1, keepdims=True) - self.a, probability))
 
     def draws(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Independent draws, shape (n, ..., K)."""
@@ -207,7 +207,7 @@ class _Gamma:
         return np.asarray(np.sqrt(self.alpha) / self.beta)
 
     def quantile(self, probability: ArrayLike) -> np.ndarray:
-        return np.asarray(gammaincinv(self.alpha, probability) / self.beta)
+        return np.asarray(special.gammaincinv(self.alpha, probability) / self.beta)
 
     def draws(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Independent draws, shape (n, ...)."""
@@ -221,8 +221,8 @@ class _Gamma:
 
     def gained(self, after: Self) -> float:
         """Log ratio of the normalising constants of posterior and prior."""
-        before = self.alpha * np.log(self.beta) - gammaln(self.alpha)
-        return float(np.sum(before - after.alpha * np.log(after.beta) + gammaln(after.alpha)))
+        before = self.alpha * np.log(self.beta) - special.gammaln(self.alpha)
+        return float(np.sum(before - after.alpha * np.log(after.beta) + special.gammaln(after.alpha)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +234,7 @@ class GammaPoisson(_Gamma):
 
     def log_evidence(self, counts: ArrayLike, exposure: ArrayLike = 1.0, at: ArrayLike | None = None) -> float:
         counts = np.asarray(counts, float)
-        base = xlogy(counts, np.asarray(exposure, float)) - gammaln(counts + 1)
+        base = special.xlogy(counts, np.asarray(exposure, float)) - special.gammaln(counts + 1)
         return self.gained(self.update(counts, exposure, at)) + float(np.sum(base))
 
     def predictive(self, exposure: ArrayLike = 1.0) -> Any:
@@ -321,7 +321,7 @@ class NormalKnownVariance:
         return np.asarray(self.sigma, float)
 
     def quantile(self, probability: ArrayLike) -> np.ndarray:
-        return np.asarray(self.mu + self.sigma * ndtri(probability))
+        return np.asarray(self.mu + self.sigma * special.ndtri(probability))
 
     def draws(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Independent draws, shape (n, ...)."""
@@ -352,7 +352,7 @@ class NormalGamma:
 
     def log_evidence(self, data: ArrayLike) -> float:
         after, n = self.update(data), np.size(data)
-        out = gammaln(after.alpha) - gammaln(self.alpha) + 0.5 * np.log(self.kappa / after.kappa)
+        out = special.gammaln(after.alpha) - special.gammaln(self.alpha) + 0.5 * np.log(self.kappa / after.kappa)
         out += self.alpha * np.log(self.beta) - after.alpha * np.log(after.beta) - 0.5 * n * LOG_2PI
         return float(out)
 
@@ -367,7 +367,7 @@ class NormalGamma:
 
     def quantile(self, probability: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Quantiles of the mean, which is Student t, and of the precision."""
-        return self.marginal().ppf(probability), np.asarray(gammaincinv(self.alpha, probability) / self.beta)
+        return self.marginal().ppf(probability), np.asarray(special.gammaincinv(self.alpha, probability) / self.beta)
 
     def marginal(self) -> Any:
         """The marginal distribution of the mean: a frozen ``scipy.stats.t`` with 2 alpha degrees of freedom."""
@@ -422,7 +422,9 @@ class NormalWishart:
     def log_evidence(self, data: ArrayLike) -> float:
         data = np.atleast_2d(np.asarray(data, float))
         after, d = self.update(data), self.d
-        out = multigammaln(after.nu / 2, d) - multigammaln(self.nu / 2, d) - 0.5 * d * len(data) * LOG_PI
+        out = (
+            special.multigammaln(after.nu / 2, d) - special.multigammaln(self.nu / 2, d) - 0.5 * d * len(data) * LOG_PI
+        )
         out += 0.5 * (after.nu * np.linalg.slogdet(after.V)[1] - self.nu * np.linalg.slogdet(self.V)[1])
         return float(out + 0.5 * d * np.log(self.kappa / after.kappa))
 
@@ -546,7 +548,7 @@ class NormalInverseGamma:
         root = np.broadcast_to(np.asarray(weights, float), n)
         out = after._log_volume - self._log_volume
         out += self.alpha * np.log(self.beta) - after.alpha * np.log(after.beta)
-        out += gammaln(after.alpha) - gammaln(self.alpha) - 0.5 * n * LOG_2PI + 0.5 * np.log(root).sum()
+        out += special.gammaln(after.alpha) - special.gammaln(self.alpha) - 0.5 * n * LOG_2PI + 0.5 * np.log(root).sum()
         return float(out)
 
     @cached_property
@@ -581,7 +583,7 @@ class NormalInverseGamma:
 
         width = np.sqrt(self.beta / self.alpha) * self._widths
         return stats.t.ppf(probability, 2 * self.alpha, self.mu, width), float(
-            self.beta / gammaincinv(self.alpha, 1 - probability)
+            self.beta / special.gammaincinv(self.alpha, 1 - probability)
         )
 
     def draws(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:

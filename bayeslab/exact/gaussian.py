@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtri
 
+from bayeslab import special
 from bayeslab.constants import LOG_2PI
 from bayeslab.digits import remainders
 from bayeslab.errors import ModelError
@@ -503,7 +503,7 @@ class Posterior:
         weights = weights / weights.sum()
         centre = weights @ means
         width = np.sqrt(weights @ (sds**2 + (means - centre) ** 2))
-        start = centre + ndtri(probability) * width
+        start = centre + special.ndtri(probability) * width
         return self.origin + mixture_quantiles(
             weights, np.ascontiguousarray(means.T), np.ascontiguousarray(sds.T), start, probability
         )

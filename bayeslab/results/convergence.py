@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from bayeslab.labelled import Group
 
@@ -224,14 +224,18 @@ def _scores(ordered: Array, order: NDArray[np.intp]) -> Array:
 @lru_cache(maxsize=4)
 def _score_table(n: int) -> Array:
     """Normal scores of the ranks 1, 1.5, 2, ..., n among n, with Blom's offset 3/8."""
-    ranks = np.arange(2, 2 * n + 1) / 2
-    return np.asarray(ndtri((ranks - 3 / 8) / (n + 1 / 4)))
+    ranks = np.arange(2, n + 2) / 2
+    # SciPy's function would take longer to import than the standard library's takes to compute a table.
+    quantile_of = NormalDist().inv_cdf
+    lower = np.array([quantile_of(share) for share in ((ranks - 3 / 8) / (n + 1 / 4)).tolist()])
+    return np.concatenate((lower, -lower[-2::-1]))
 
 
 def _r_hat(halves: Array) -> Array:
     n = halves.shape[-1]
     between = n * halves.mean(axis=-1).var(axis=-1, ddof=1)
-    within = halves.var(axis=-1, ddof=1).mean(axis=-1)
+    # Relative to the first draw, so that a chain that does not move has a variance of exactly zero.
+    within = (halves - halves[..., :1]).var(axis=-1, ddof=1).mean(axis=-1)
     return np.asarray(np.sqrt((between / within + n - 1) / n))
 
 

@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bayeslab.engines.exact import solved_as
 from bayeslab.errors import OptionError, hint
 from bayeslab.labelled import Group, Variable
 from bayeslab.posterior.averaging import AVERAGED
 from bayeslab.report.writing import Report, check_path
 from bayeslab.results import pictures
+from bayeslab.results.clusters import clusters, density, plot_clusters, plot_trace
+from bayeslab.results.effects.pictures import plot_effects
+from bayeslab.results.effects.quantities import comparisons, predictions, slopes
 from bayeslab.results.effects.rows import grid
+from bayeslab.results.features import features, plot_features
 from bayeslab.results.field import FittedField, field_of
 from bayeslab.results.fitted import Fitted, joined, log_evidence
 from bayeslab.results.functions import Functions, functions_of
 from bayeslab.results.on_demand import on_demand
+from bayeslab.results.render import Table, exact_summary, fit_html, pick_rows, summary, summary_table
 from bayeslab.results.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -112,8 +118,6 @@ class Fit(Fitted):
         OptionError
             There is no such node or row; the message suggests the most similar name.
         """
-        from bayeslab.results.render import pick_rows
-
         if var_names is None:
             return self.summary_table(ci_prob=ci_prob, ci_kind=ci_kind).frame()
         names = [var_names] if isinstance(var_names, str) else [str(name) for name in var_names]
@@ -142,8 +146,6 @@ class Fit(Fitted):
         ci_kind: Literal["eti", "hdi"] = "eti",
     ) -> Table:
         """The summary of nodes, all rows of each, without pandas; see :meth:`summary`."""
-        from bayeslab.results.render import Table, summary_table
-
         if self.has_group("cross_validation") and var_names is None:
             return Table.of(self._learner_summary())
         sampled = self.has_group("parent_sets")
@@ -161,8 +163,6 @@ class Fit(Fitted):
         """Score and number of edges, then the edges by decreasing probability."""
         import pandas as pd
 
-        from bayeslab.results.render import summary
-
         edges = self.structures.edges()
         p = edges["probability"].to_numpy()
         columns = {"mean": p, "sd": np.sqrt(p * (1 - p))}
@@ -177,8 +177,6 @@ class Fit(Fitted):
         """Held-out scores, then the learned quantities."""
         import pandas as pd
 
-        from bayeslab.results.render import summary
-
         group = self.data_tree.children["cross_validation"].to_dataset()
         names = [f"{name} (left out)" for name in group["measure"].to_numpy()]
         each = group["fold_score"].to_numpy()
@@ -191,8 +189,6 @@ class Fit(Fitted):
 
     def _exact_summary(self, var_names: list[str] | None, ci_prob: float) -> Table:
         """Exact statistics; for nodes without them (nonlinear ones), statistics of the independent draws."""
-        from bayeslab.results.render import Table, exact_summary, summary_table
-
         group, draws = self._exact_group(ci_prob), self.light_group("posterior")
         wanted = var_names or [name for name in draws.data_vars if not name.startswith("_")]
         if all(name in group for name in wanted):
@@ -214,8 +210,6 @@ class Fit(Fitted):
 
     def _exact_group(self, ci_prob: float) -> Group:
         """The group ``exact_posterior`` with the quantiles of this interval."""
-        from bayeslab.engines.exact import solved_as
-
         group, draws = self.light_group("exact_posterior"), self.light_group("posterior")
         known = list(group["statistic"].values.tolist())
         for probability in ((1 - ci_prob) / 2, (1 + ci_prob) / 2):
@@ -410,8 +404,6 @@ class Fit(Fitted):
         OptionError
             The model has no components.
         """
-        from bayeslab.results.clusters import clusters
-
         return self.group("clusters", clusters)
 
     def extended(
@@ -434,8 +426,6 @@ class Fit(Fitted):
         """The posterior predictive density of each new row, separately: see
         :func:`bayeslab.results.clusters.density`.
         """
-        from bayeslab.results.clusters import density
-
         return density(self, data, ci_prob)
 
     def plot_clusters(
@@ -454,8 +444,6 @@ class Fit(Fitted):
         reference
             A line in ``trace``: the log likelihood of other parameters, such as the true ones.
         """
-        from bayeslab.results.clusters import plot_clusters
-
         return plot_clusters(self, what, columns, reference)
 
     def features(self, data: Any = None) -> xr.DataTree:
@@ -483,8 +471,6 @@ class Fit(Fitted):
         """
         import xarray as xr
 
-        from bayeslab.results.features import features
-
         if data is not None:
             return xr.DataTree(features(self, data))
         return self.group("features", features)
@@ -500,8 +486,6 @@ class Fit(Fitted):
         shape
             For ``images``: height and width of an image, whose pixels are the columns of the data in row-major order.
         """
-        from bayeslab.results.features import plot_features
-
         return plot_features(self, what, shape)
 
     def plot_states(
@@ -524,7 +508,6 @@ class Fit(Fitted):
         reference
             A line in ``trace``: the log likelihood of other parameters, such as the true ones.
         """
-        from bayeslab.results.clusters import plot_trace
         from bayeslab.results.decode import plot_states, plot_transitions
 
         if what == "path":
@@ -660,8 +643,6 @@ class Fit(Fitted):
         >>> round(float(fit.predictions(at={"x": 2}).table["mean"][0]), 1)
         5.0
         """
-        from bayeslab.results.effects.quantities import predictions
-
         return predictions(self, newdata, at=at, by=by, scale=scale, weights=weights, ci_prob=ci_prob)
 
     def comparisons(
@@ -711,8 +692,6 @@ class Fit(Fitted):
         >>> fit.comparisons({"x": 10}).table["contrast"][0]
         '+10'
         """
-        from bayeslab.results.effects.quantities import comparisons
-
         return comparisons(
             self, of, newdata=newdata, at=at, by=by, kind=kind, scale=scale, weights=weights, ci_prob=ci_prob, rope=rope
         )
@@ -766,8 +745,6 @@ class Fit(Fitted):
         >>> round(float(fit.slopes("x").table["mean"][0]), 1)
         2.0
         """
-        from bayeslab.results.effects.quantities import slopes
-
         return slopes(
             self, of, newdata=newdata, at=at, by=by, kind=kind, scale=scale, weights=weights, ci_prob=ci_prob, rope=rope
         )
@@ -810,8 +787,6 @@ class Fit(Fitted):
         OptionError
             As for :meth:`predictions`; or there are too many panels.
         """
-        from bayeslab.results.effects.pictures import plot_effects
-
         return plot_effects(self, of, by=by, what=what, kind=kind, at=at, scale=scale, ci_prob=ci_prob, data=data)
 
     def derive(
@@ -1135,7 +1110,6 @@ class Fit(Fitted):
 
     def _repr_html_(self) -> str:
         from bayeslab.plots.graph_svg import model_svg
-        from bayeslab.results.render import fit_html
 
         drawn = self.bound_model.network()
         if self.has_group("parent_sets"):

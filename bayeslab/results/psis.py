@@ -24,7 +24,8 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+
+from bayeslab.distributions.toolbox.logarithms import log_sum
 
 __all__ = ["good_k", "leave_one_out", "pareto_fit", "pareto_smoothed", "smoothed_log_weights"]
 
@@ -64,8 +65,8 @@ def leave_one_out(log_likelihood: Array, relative_efficiency: Array | float = 1.
     for start in range(0, n_obs, step):
         rows = slice(start, start + step)
         log_weights, pareto_k[rows] = smoothed_log_weights(-log_likelihood[rows], efficiency[rows])
-        elpd[rows] = logsumexp(log_weights + log_likelihood[rows], axis=1)
-    together = logsumexp(log_likelihood, axis=1) - math.log(n_draws)
+        elpd[rows] = log_sum(log_weights + log_likelihood[rows], axis=1)
+    together = log_sum(log_likelihood, axis=1) - math.log(n_draws)
     return elpd, together - elpd, pareto_k
 
 
@@ -94,7 +95,7 @@ def smoothed_log_weights(log_ratios: Array, relative_efficiency: Array | float =
         if length >= 5:
             chosen = np.flatnonzero(lengths == length)
             shifted[chosen], pareto_k[chosen] = _smooth_tails(shifted[chosen], int(length))
-    return shifted - logsumexp(shifted, axis=1, keepdims=True), pareto_k
+    return shifted - log_sum(shifted, axis=1, keepdims=True), pareto_k
 
 
 def _tail_length(n_draws: int, efficiency: float) -> int:
@@ -166,7 +167,7 @@ def _pareto_fit(x: Array) -> tuple[Array, Array]:
         grid = (1 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3 * quartile[:, None]) + 1 / x[:, -1:]
         k = np.log1p(-grid[:, :, None] * x[:, None, :]).mean(axis=2)
         height = n * (np.log(-grid / k) - k - 1)
-        weights = np.exp(height - logsumexp(height, axis=1, keepdims=True))
+        weights = np.exp(height - log_sum(height, axis=1, keepdims=True))
         weights = np.where(weights >= 10 * np.finfo(float).eps, weights, 0.0)
         theta = (grid * weights).sum(axis=1) / weights.sum(axis=1)
         shape = np.log1p(-theta[:, None] * x).mean(axis=1)

@@ -39,8 +39,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrc
 
+from bayeslab import special
 from bayeslab.results import psis
 from bayeslab.results.convergence import Array, Block, ess, in_batches, is_constant, quantile, split
 
@@ -194,7 +194,7 @@ def concentrated(variables: Sequence[Block], diverging: NDArray[np.bool_]) -> Ed
     shares = in_batches(variables, lambda draws: _divergent(draws, bad))
     number, upper = np.unravel_index(int(np.nanargmax(shares)), shares.shape)
     share = float(shares[number, upper])
-    chance = shares.size * float(bdtrc(round(share * n) - 1, n, _TAIL))
+    chance = shares.size * float(special.bdtrc(round(share * n) - 1, n, _TAIL))
     if share < _HALF or chance >= _CHANCE:
         return None
     one = _one(variables, int(number))

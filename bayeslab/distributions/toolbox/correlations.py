@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import betaln
+
+from bayeslab import special
 
 __all__ = ["log_constant"]
 
@@ -16,4 +17,4 @@ def log_constant(eta: float, n: int) -> float:
     """
     before = np.tril_indices(n, -1)[1]
     alpha = eta + (n - 2 - before) / 2.0
-    return -float(np.sum(betaln(alpha, alpha) + (2.0 * alpha - 1.0) * np.log(2.0)))
+    return -float(np.sum(special.betaln(alpha, alpha) + (2.0 * alpha - 1.0) * np.log(2.0)))

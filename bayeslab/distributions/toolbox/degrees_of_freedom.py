@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, logit
+
+from bayeslab import special
 
 __all__ = ["DOF_ENDS", "dof_from_real", "dof_to_real"]
 
@@ -15,9 +16,9 @@ _LEAST, _MOST = DOF_ENDS
 def dof_to_real(dof: np.ndarray) -> np.ndarray:
     """Map learned degrees of freedom to the real line, for searches."""
     share = np.clip((dof - _LEAST) / (_MOST - _LEAST), _NEAR, 1 - _NEAR)
-    return np.asarray(logit(share))
+    return np.asarray(special.logit(share))
 
 
 def dof_from_real(x: np.ndarray) -> np.ndarray:
     """The inverse of :func:`dof_to_real`."""
-    return np.asarray(_LEAST + (_MOST - _LEAST) * expit(x))
+    return np.asarray(_LEAST + (_MOST - _LEAST) * special.expit(x))

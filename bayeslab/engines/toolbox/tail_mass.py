@@ -23,10 +23,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from math import exp, lgamma, log
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincc, gammaln
 
 from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.results.tails import rejecting, stays
@@ -103,6 +103,13 @@ def missing_mass(
     return worst
 
 
+def _at_most(count: int, mean: float) -> float:
+    """The probability of at most ``count`` draws in a tail, a Poisson variable."""
+    if not mean > 0:
+        return 1.0
+    return sum(exp(k * log(mean) - mean - lgamma(k + 1)) for k in range(count + 1))
+
+
 @dataclass(frozen=True, eq=False)
 class _Conditional:
     """The conditional density of the other parameters given one: mode, square root of the covariance, log integral."""
@@ -139,9 +146,10 @@ class _Tail:
         beyond = _SCALE_SHARE * mass[::-1].cumsum()[::-1][2:inside] / mass[:2].sum()
         drawn = 1.0 - np.append(_QUANTILES[2:], 1.0)
         worth = self.worth * len(self.values)
-        # The probability of at most the observed number of draws, a Poisson variable with mean ``worth * beyond``.
-        chance = gammaincc(worth * drawn + 1.0, worth * beyond)
-        short = (beyond > _MIN_RATIO * drawn) & (chance < _MAX_PROBABILITY)
+        short = beyond > _MIN_RATIO * drawn
+        if short.any():
+            chances = [_at_most(round(worth * there), worth * mass) for there, mass in zip(drawn, beyond, strict=True)]
+            short &= np.array(chances) < _MAX_PROBABILITY
         if not short.any():
             return None
         k = int(np.argmax(np.where(short, beyond - drawn, -np.inf)))
@@ -183,7 +191,7 @@ class _Tail:
         m = len(self.others)
         log_size = np.log(scale).sum() - 0.5 * np.log(values).sum()
         degrees = max(5.0, float(m))
-        constant = gammaln((degrees + m) / 2) - gammaln(degrees / 2) - m / 2 * np.log(degrees * np.pi) - log_size
+        constant = lgamma((degrees + m) / 2) - lgamma(degrees / 2) - m / 2 * np.log(degrees * np.pi) - log_size
         log_weights = np.zeros(0)
         n = max(_MIN_DRAWS, _DRAWS_PER_PARAMETER * m)
         for _ in range(_DOUBLINGS + 1):

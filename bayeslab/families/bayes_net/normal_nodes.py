@@ -23,6 +23,7 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.exact.conjugate import NormalInverseGamma
 from bayeslab.families.bayes_net.local_distributions.place import Place
 from bayeslab.latents.networks.mixed_network import LinearGaussian
 
@@ -156,8 +157,6 @@ def values_of(spec: BayesNet, nodes: Mapping[str, Linear], data: Data) -> np.nda
 
 def prior_of(node: Linear, nodes: Mapping[str, Linear], values: np.ndarray) -> NormalInverseGamma:
     """The prior of (intercept, slopes) and of the variance, on the scale of the columns."""
-    from bayeslab.exact.conjugate import NormalInverseGamma
-
     place = {v: k for k, v in enumerate(nodes)}
     column = values[:, place[node.variable]]
     if not np.any(np.isfinite(column)):

@@ -26,6 +26,7 @@ from bayeslab.latents.networks.incomplete_rows import IncompleteRows
 from bayeslab.latents.networks.junction_tree import JunctionTree
 from bayeslab.latents.networks.mixed_network import MixedNetwork, log_density
 from bayeslab.latents.networks.mixed_network import draws as mixed_draws
+from bayeslab.latents.networks.mixed_statistics import expected_statistics
 from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.latents.networks.sampling import forward_sample
 from bayeslab.posterior.answer import EMPlan, Plan
@@ -262,8 +263,6 @@ class BayesNetPosterior(Posterior):
         # A variable must not have the name of a dimension.
         name = "evidence" if self.model.data.rows != "evidence" else "log_evidence"
         if net.linears:
-            from bayeslab.latents.networks.mixed_statistics import expected_statistics
-
             complete = not (np.any(codes < 0) or np.any(np.isnan(values)))
             for i in range(len(out)):
                 one = net.plain(parameter_values(net, draws, i))

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import gammaln, xlogy
 
+from bayeslab import special
 from bayeslab.data.bound import Data
 from bayeslab.data.node_values import POINTS, Environment, NotExact
 from bayeslab.distributions import DISTRIBUTIONS, Interval, conjugate
@@ -338,7 +338,7 @@ class _Pair:
                 (a, b), constant = pair.counts(value, **known), pair.rest(value, **known)
             except (TypeError, ModelError):
                 raise NotExact(f"the parameters of '{node.name}' are incomplete") from None
-            constant = constant + xlogy(a, factor)
+            constant = constant + special.xlogy(a, factor)
         if not np.all(np.isfinite(constant)):
             raise NotExact(f"'{node.name}' has values at the boundary of the support of {node.distribution}")
         after = now.add(np.broadcast_to(a, value.shape), b * factor, at)
@@ -393,7 +393,7 @@ class _Pair:
         size = now.a.shape[-1]
         counts = np.zeros((now.a.size // size, size))
         np.add.at(counts, at.ravel(), value.reshape(-1, size))
-        orders = np.sum(gammaln(value.sum(axis=-1) + 1)) - np.sum(gammaln(value + 1))
+        orders = np.sum(special.gammaln(value.sum(axis=-1) + 1)) - np.sum(special.gammaln(value + 1))
         counts = counts.reshape(now.a.shape)
         return now.update(counts), now.log_evidence(counts) + float(orders)
 

@@ -21,8 +21,8 @@ from math import gcd
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import xlogy
 
+from bayeslab import special
 from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.conjugate import DirichletMultinomial
 from bayeslab.latents.chains.forward_backward import Edges, HiddenChain, simulate_states, smooth
@@ -158,7 +158,7 @@ def _probabilities(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray
 
 
 def _total_log(counts: np.ndarray, probabilities: np.ndarray) -> float:
-    return float(xlogy(counts, probabilities).sum())
+    return float(special.xlogy(counts, probabilities).sum())
 
 
 # --------------------------------------------------------------------------------------------- chains

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import digamma, expit, gammaln, log_expit, log_ndtr, ndtr
 
+from bayeslab import special
 from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.errors import DataError
 
@@ -122,21 +122,23 @@ class Binomial:
             )
 
     def at(self, f: np.ndarray, values: np.ndarray) -> Derivatives:
-        p = expit(f)
-        choose = gammaln(self.trials + 1) - gammaln(self.y + 1) - gammaln(self.trials - self.y + 1)
+        p = special.expit(f)
+        choose = (
+            special.gammaln(self.trials + 1) - special.gammaln(self.y + 1) - special.gammaln(self.trials - self.y + 1)
+        )
         w = self.trials * p * (1 - p)
-        value = choose + self.y * log_expit(f) + (self.trials - self.y) * log_expit(-f)
+        value = choose + self.y * special.log_expit(f) + (self.trials - self.y) * special.log_expit(-f)
         return Derivatives(value, self.y - self.trials * p, w, w * (1 - 2 * p))
 
     def steep(self, f: np.ndarray, values: np.ndarray) -> np.ndarray:
-        p = expit(f)
+        p = special.expit(f)
         return np.asarray(self.trials * p * (1 - p))
 
     def start(self) -> np.ndarray:
         return np.zeros(len(self.y))
 
     def mean(self, f: np.ndarray, values: np.ndarray) -> np.ndarray:
-        return np.asarray(expit(f))
+        return np.asarray(special.expit(f))
 
 
 def Bernoulli(y: np.ndarray) -> Binomial:
@@ -158,7 +160,7 @@ class Probit:
     def at(self, f: np.ndarray, values: np.ndarray) -> Derivatives:
         sign = 2.0 * self.y - 1.0
         z = sign * f
-        value = log_ndtr(z)
+        value = special.log_ndtr(z)
         ratio = np.exp(-0.5 * z**2 - HALF_LOG_2PI - value)  # normal density over distribution function
         w = ratio * (z + ratio)
         # dW/dz, with d ratio / dz = -ratio (z + ratio)
@@ -171,7 +173,7 @@ class Probit:
         return np.zeros(len(self.y))
 
     def mean(self, f: np.ndarray, values: np.ndarray) -> np.ndarray:
-        return np.asarray(ndtr(f))
+        return np.asarray(special.ndtr(f))
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +189,7 @@ class Poisson:
 
     def at(self, f: np.ndarray, values: np.ndarray) -> Derivatives:
         mu = self.exposure * np.exp(np.minimum(f, _LARGEST))
-        value = self.y * (f + np.log(self.exposure)) - mu - gammaln(self.y + 1)
+        value = self.y * (f + np.log(self.exposure)) - mu - special.gammaln(self.y + 1)
         return Derivatives(value, self.y - mu, mu, mu)
 
     def steep(self, f: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -214,14 +216,14 @@ class NegativeBinomial:
     def at(self, f: np.ndarray, values: np.ndarray) -> Derivatives:
         (a,) = values
         eta = f + np.log(self.exposure)
-        p = expit(eta - np.log(a))  # μ / (μ + a)
+        p = special.expit(eta - np.log(a))  # μ / (μ + a)
         q = 1 - p
-        value = gammaln(self.y + a) - gammaln(a) - gammaln(self.y + 1)
-        value = value + self.y * log_expit(eta - np.log(a)) + a * log_expit(np.log(a) - eta)
+        value = special.gammaln(self.y + a) - special.gammaln(a) - special.gammaln(self.y + 1)
+        value = value + self.y * special.log_expit(eta - np.log(a)) + a * special.log_expit(np.log(a) - eta)
         total = self.y + a
         slope, w = self.y * q - a * p, total * p * q
         # dp/da = -p q / a
-        by_value = digamma(total) - digamma(a) - self.y * q / a + np.log(q) + p
+        by_value = special.digamma(total) - special.digamma(a) - self.y * q / a + np.log(q) + p
         by_slope = total * p * q / a - p
         by_w = p * q - total * p * q * (q - p) / a
         return Derivatives(value, slope, w, w * (q - p), ((by_value, by_slope, by_w),))
@@ -248,13 +250,18 @@ class StudentT:
         r = self.y - f
         s = nu * sigma**2
         d = s + r**2
-        value = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(np.pi * s) - (nu + 1) / 2 * np.log1p(r**2 / s)
+        value = (
+            special.gammaln((nu + 1) / 2)
+            - special.gammaln(nu / 2)
+            - 0.5 * np.log(np.pi * s)
+            - (nu + 1) / 2 * np.log1p(r**2 / s)
+        )
         slope, w = (nu + 1) * r / d, (nu + 1) * (s - r**2) / d**2
         change = 2 * (nu + 1) * r * (3 * s - r**2) / d**3
         # By s = nu sigma² first; nu enters beside it.
         value_s, slope_s = -0.5 / s + (nu + 1) / 2 * r**2 / (s * d), -(nu + 1) * r / d**2
         w_s = (nu + 1) * (3 * r**2 - s) / d**3
-        gammas = 0.5 * (digamma((nu + 1) / 2) - digamma(nu / 2))
+        gammas = 0.5 * (special.digamma((nu + 1) / 2) - special.digamma(nu / 2))
         by_nu = (
             gammas - 0.5 * np.log1p(r**2 / s) + sigma**2 * value_s,
             r / d + sigma**2 * slope_s,

@@ -33,8 +33,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import ive
 
+from bayeslab import special
 from bayeslab.constants import LOG_2PI
 from bayeslab.errors import DataError, ModelError
 from bayeslab.latents.gaussian_process.covariance import Argument, Kernel, Node
@@ -309,8 +309,7 @@ class HilbertBasis:
         return shape, [(name, shape * slope) for name, slope in logs]
 
     def _series(self, lengthscale: Argument, of: Any) -> tuple[np.ndarray, list[tuple[str, np.ndarray]]]:
-
-        length = of(lengthscale)
+        length, ive = of(lengthscale), special.ive
         z, j = length**-2.0, np.arange(self.harmonics + 1)
         double = np.where(j > 0, 2.0, 1.0)
         weights = double * ive(j, z)
@@ -492,7 +491,7 @@ def _box(span: tuple[float, float], word: str, limits: tuple[float, float], func
 
 def _cosines(shortest: float) -> int:
 
-    tail = 1.0 - np.cumsum(np.where(np.arange(61) > 0, 2.0, 1.0) * ive(np.arange(61), shortest**-2.0))
+    tail = 1.0 - np.cumsum(np.where(np.arange(61) > 0, 2.0, 1.0) * special.ive(np.arange(61), shortest**-2.0))
     return int(np.argmax(tail < 1e-6)) or 1 if np.any(tail < 1e-6) else 60
 
 
