@@ -384,14 +384,32 @@ def engine_of(posterior: Posterior, method: str | None, options: Mapping[str, An
 
 def _applicable(options: Mapping[str, Any], module: Engine) -> dict[str, Any]:
     """The options that this engine has; the others are validated by the engines that have them."""
-    dropped = {k for k in options if k not in module.options.model_fields and _known_option(k)}
-    for name in dropped:
-        _check_option(name, options[name], engines())
-    return {k: v for k, v in options.items() if k not in dropped}
+    kept = {}
+    for name, value in options.items():
+        if name in module.options.model_fields or not _known_option(name, value):
+            kept[name] = value
+    return kept
 
 
-def _known_option(name: str) -> bool:
-    return any(name in each.options.model_fields for each in engines().values())
+def _known_option(name: str, value: Any) -> bool:
+    """Whether an engine has the option.
+
+    Raises
+    ------
+    OptionError
+        None of the engines that have it takes the value.
+    """
+    # Most options of model files are for NUTS; not all engines are loaded then.
+    if name in engine("nuts").options.model_fields:
+        try:
+            options_of(engine("nuts").options, {name: value}, "nuts")
+        except OptionError:
+            _check_option(name, value, engines())
+        return True
+    if any(name in each.options.model_fields for each in engines().values()):
+        _check_option(name, value, engines())
+        return True
+    return False
 
 
 def _check_option(name: str, value: Any, known: Mapping[str, Engine]) -> None:

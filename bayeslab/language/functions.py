@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab import special
 from bayeslab.errors import DataError, ModelError
 from bayeslab.language.expressions import offset_of
 
@@ -136,30 +137,39 @@ def check_call(node: ast.Call) -> None:
             )
 
 
+# Functions of SciPy by their names in the language.
+_SPECIAL = {
+    "sigmoid": "expit",
+    "invlogit": "expit",
+    "logit": "logit",
+    "erf": "erf",
+    "erfc": "erfc",
+    "gammaln": "gammaln",
+    "digamma": "digamma",
+    "Phi": "ndtr",
+    "invprobit": "ndtr",
+    "probit": "ndtri",
+    "logsumexp": "logsumexp",
+    "softmax": "softmax",
+}
+
+
+def _special(name: str) -> Callable[..., Any]:
+    """A function of SciPy, which is imported when it is called."""
+    return lambda *args, **named: getattr(special, name)(*args, **named)
+
+
 @cache
 def _numpy_functions() -> dict[str, Callable[..., Any]]:
-    from scipy import special
-
     return {
-        "sigmoid": special.expit,
-        "invlogit": special.expit,
-        "logit": special.logit,
+        **{name: _special(function) for name, function in _SPECIAL.items()},
         "softplus": lambda x: np.logaddexp(0.0, x),
-        "erf": special.erf,
-        "erfc": special.erfc,
-        "gammaln": special.gammaln,
-        "digamma": special.digamma,
-        "Phi": special.ndtr,
-        "invprobit": special.ndtr,
-        "probit": special.ndtri,
         "outer": np.multiply,
         "inv": np.linalg.inv,
         "det": np.linalg.det,
         "logdet": lambda a: np.linalg.slogdet(a)[1],
         "cholesky": np.linalg.cholesky,
         "solve": lambda a, b: np.linalg.solve(a, b),
-        "logsumexp": special.logsumexp,
-        "softmax": special.softmax,
         "clip": lambda x, low, high: np.clip(x, low, high),
         "divide": lambda a, b: np.divide(a, b),
         "power": lambda a, b: np.power(np.asarray(a, dtype=float), b),
