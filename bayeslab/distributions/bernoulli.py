@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import expit, xlog1py, xlogy
 
+from bayeslab import special
 from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Form, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import driven
@@ -31,12 +31,12 @@ def canonical(p: Array | None = None, logit_p: Array | None = None) -> Values:
     """The parameters of :func:`log_density`."""
     if (p is None) == (logit_p is None):
         raise ModelError("takes one of p and logit_p", code="wrong-arguments")
-    return ((expit(logit_p) if p is None else p),)
+    return ((special.expit(logit_p) if p is None else p),)
 
 
 def log_density(x: Array, p: Array) -> Array:
     """Log density of each number."""
-    return np.asarray(xlogy(x, p) + xlog1py(1 - x, -p))
+    return np.asarray(special.xlogy(x, p) + special.xlog1py(1 - x, -p))
 
 
 def slopes(x: Array, p: Array) -> Slopes:

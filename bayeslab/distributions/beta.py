@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import betaln, digamma, xlog1py, xlogy
 
+from bayeslab import special
 from bayeslab.distributions.toolbox.contract import Array, Form, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.incomplete import beta_tail
 from bayeslab.distributions.toolbox.response import SHAPE, driven
@@ -46,14 +46,14 @@ def canonical(
 
 def log_density(x: Array, alpha: Array, beta: Array) -> Array:
     """Log density of each number."""
-    return np.asarray(xlogy(alpha - 1, x) + xlog1py(beta - 1, -x) - betaln(alpha, beta))
+    return np.asarray(special.xlogy(alpha - 1, x) + special.xlog1py(beta - 1, -x) - special.betaln(alpha, beta))
 
 
 def slopes(x: Array, alpha: Array, beta: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
-    both = digamma(alpha + beta)
+    both = special.digamma(alpha + beta)
     by_x = (alpha - 1) / x - (beta - 1) / (1 - x)
-    return by_x, np.log(x) - digamma(alpha) + both, np.log1p(-x) - digamma(beta) + both
+    return by_x, np.log(x) - special.digamma(alpha) + both, np.log1p(-x) - special.digamma(beta) + both
 
 
 def fused(x: float, alpha: float, beta: float) -> Fused:

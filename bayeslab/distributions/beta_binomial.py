@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import betaln, digamma, gammaln
 
+from bayeslab import special
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import SHAPE, driven
 from bayeslab.distributions.toolbox.special import choose, gamma_ratio, whole
@@ -34,14 +34,19 @@ def canonical(alpha: Array, beta: Array, n: Array) -> Values:
 
 def log_density(x: Array, alpha: Array, beta: Array, n: Array) -> Array:
     """Log density of each number."""
-    choose = gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
-    return np.asarray(choose + betaln(x + alpha, n - x + beta) - betaln(alpha, beta))
+    choose = special.gammaln(n + 1) - special.gammaln(x + 1) - special.gammaln(n - x + 1)
+    return np.asarray(choose + special.betaln(x + alpha, n - x + beta) - special.betaln(alpha, beta))
 
 
 def slopes(x: Array, alpha: Array, beta: Array, n: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
-    common = digamma(alpha + beta) - digamma(n + alpha + beta)
-    return None, digamma(x + alpha) - digamma(alpha) + common, digamma(n - x + beta) - digamma(beta) + common, None
+    common = special.digamma(alpha + beta) - special.digamma(n + alpha + beta)
+    return (
+        None,
+        special.digamma(x + alpha) - special.digamma(alpha) + common,
+        special.digamma(n - x + beta) - special.digamma(beta) + common,
+        None,
+    )
 
 
 def fused(x: float, alpha: float, beta: float, n: float) -> Fused:

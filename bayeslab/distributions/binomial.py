@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import expit, gammaln, xlog1py, xlogy
 
+from bayeslab import special
 from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Form, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.incomplete import beta_tail
@@ -32,13 +32,13 @@ def canonical(n: Array, p: Array | None = None, logit_p: Array | None = None) ->
     """The parameters of :func:`log_density`."""
     if (p is None) == (logit_p is None):
         raise ModelError("takes one of p and logit_p", code="wrong-arguments")
-    return n, (expit(logit_p) if p is None else p)
+    return n, (special.expit(logit_p) if p is None else p)
 
 
 def log_density(x: Array, n: Array, p: Array) -> Array:
     """Log density of each number."""
-    choose = gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
-    return np.asarray(choose + xlogy(x, p) + xlog1py(n - x, -p))
+    choose = special.gammaln(n + 1) - special.gammaln(x + 1) - special.gammaln(n - x + 1)
+    return np.asarray(choose + special.xlogy(x, p) + special.xlog1py(n - x, -p))
 
 
 def slopes(x: Array, n: Array, p: Array) -> Slopes:
@@ -108,7 +108,7 @@ def _counts(x: Array, n: Array) -> tuple[Array, Array]:
 
 def _rest(x: Array, n: Array) -> Array:
     """The part of the log density without p."""
-    return gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
+    return special.gammaln(n + 1) - special.gammaln(x + 1) - special.gammaln(n - x + 1)
 
 
 CONJUGATE = Conjugate("p", "Beta", _counts, _rest)

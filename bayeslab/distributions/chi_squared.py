@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import digamma, gammaln, xlogy
 
+from bayeslab import special
 from bayeslab.constants import LOG_2
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.incomplete import gamma_tail
@@ -33,12 +33,12 @@ def canonical(nu: Array) -> Values:
 
 def log_density(x: Array, nu: Array) -> Array:
     """Log density of each number."""
-    return np.asarray(xlogy(nu / 2 - 1, x) - x / 2 - nu / 2 * LOG_2 - gammaln(nu / 2))
+    return np.asarray(special.xlogy(nu / 2 - 1, x) - x / 2 - nu / 2 * LOG_2 - special.gammaln(nu / 2))
 
 
 def slopes(x: Array, nu: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
-    return (nu / 2 - 1) / x - 0.5, 0.5 * (np.log(x / 2) - digamma(nu / 2))
+    return (nu / 2 - 1) / x - 0.5, 0.5 * (np.log(x / 2) - special.digamma(nu / 2))
 
 
 def fused(x: float, nu: float) -> Fused:

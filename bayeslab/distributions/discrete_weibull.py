@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import xlogy
 
+from bayeslab import special
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import SHAPE, driven
 from bayeslab.distributions.toolbox.special import complement, exp, expm1, log, log1mexp, log1p, power, whole
@@ -41,7 +41,7 @@ def slopes(x: Array, q: Array, beta: Array) -> Slopes:
     low, high, log_q = x**beta, (x + 1) ** beta, np.log(q)
     ratio = np.exp((high - low) * log_q)
     by_log_q = (low - high * ratio) / (1 - ratio)
-    by_beta = log_q * (xlogy(low, x) - high * np.log(x + 1) * ratio) / (1 - ratio)
+    by_beta = log_q * (special.xlogy(low, x) - high * np.log(x + 1) * ratio) / (1 - ratio)
     return None, by_log_q / q, by_beta
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import log_ndtr
 
+from bayeslab import special
 from bayeslab.constants import HALF_LOG_2PI, ROOT_HALF
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import UNIT, driven
@@ -34,13 +34,13 @@ def canonical(mu: Array = 0.0, sigma: Array = 1.0, nu: Array = 1.0) -> Values:
 def log_density(x: Array, mu: Array, sigma: Array, nu: Array) -> Array:
     """Log density of each number."""
     z, ratio = (x - mu) / sigma, sigma / nu
-    return np.asarray(-np.log(nu) - z * ratio + 0.5 * ratio**2 + log_ndtr(z - ratio))
+    return np.asarray(-np.log(nu) - z * ratio + 0.5 * ratio**2 + special.log_ndtr(z - ratio))
 
 
 def slopes(x: Array, mu: Array, sigma: Array, nu: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     z, ratio = (x - mu) / sigma, sigma / nu
-    hazard = np.exp(-0.5 * (z - ratio) ** 2 - HALF_LOG_2PI - log_ndtr(z - ratio))
+    hazard = np.exp(-0.5 * (z - ratio) ** 2 - HALF_LOG_2PI - special.log_ndtr(z - ratio))
     by_z, by_ratio = hazard - ratio, ratio - z - hazard
     return by_z / sigma, -by_z / sigma, (ratio * by_ratio - z * by_z) / sigma, -(1 + ratio * by_ratio) / nu
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import digamma, gammaln, xlogy
 
+from bayeslab import special
 from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.incomplete import gamma_tail
@@ -41,12 +41,12 @@ def canonical(
 
 def log_density(x: Array, alpha: Array, beta: Array) -> Array:
     """Log density of each number."""
-    return np.asarray(alpha * np.log(beta) - gammaln(alpha) + xlogy(alpha - 1, x) - beta * x)
+    return np.asarray(alpha * np.log(beta) - special.gammaln(alpha) + special.xlogy(alpha - 1, x) - beta * x)
 
 
 def slopes(x: Array, alpha: Array, beta: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
-    return (alpha - 1) / x - beta, np.log(beta) - digamma(alpha) + np.log(x), alpha / beta - x
+    return (alpha - 1) / x - beta, np.log(beta) - special.digamma(alpha) + np.log(x), alpha / beta - x
 
 
 def fused(x: float, alpha: float, beta: float) -> Fused:
@@ -90,7 +90,7 @@ def _counts(x: Array, alpha: Array) -> tuple[Array, Array]:
 
 def _rest(x: Array, alpha: Array) -> Array:
     """The part of the log density without beta."""
-    return xlogy(alpha - 1, x) - gammaln(alpha)
+    return special.xlogy(alpha - 1, x) - special.gammaln(alpha)
 
 
 CONJUGATE = Conjugate("beta", "Gamma", _counts, _rest)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import xlog1py
 
+from bayeslab import special
 from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Form, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import driven
@@ -32,7 +32,7 @@ def canonical(p: Array) -> Values:
 
 def log_density(x: Array, p: Array) -> Array:
     """Log density of each number."""
-    return np.asarray(np.log(p) + xlog1py(x - 1, -p))
+    return np.asarray(np.log(p) + special.xlog1py(x - 1, -p))
 
 
 def slopes(x: Array, p: Array) -> Slopes:

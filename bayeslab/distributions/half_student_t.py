@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import digamma
 
+from bayeslab import special
 from bayeslab.constants import LOG_2, LOG_PI
 from bayeslab.digits import log_rising
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared, deviation
@@ -40,7 +40,9 @@ def slopes(x: Array, nu: Array, sigma: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     z = x / sigma
     pull = (nu + 1) * z / (nu + z**2)
-    by_nu = 0.5 * (digamma((nu + 1) / 2) - digamma(nu / 2) - 1 / nu - np.log1p(z**2 / nu) + pull * z / nu)
+    by_nu = 0.5 * (
+        special.digamma((nu + 1) / 2) - special.digamma(nu / 2) - 1 / nu - np.log1p(z**2 / nu) + pull * z / nu
+    )
     return -pull / sigma, by_nu, (pull * z - 1) / sigma
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import gammaln
 
+from bayeslab import special
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.special import choose, whole
 
@@ -27,7 +27,7 @@ def log_density(x: Array, N: Array, k: Array, n: Array) -> Array:
     """Log density of each number."""
 
     def choose(total: Array, part: Array) -> Array:
-        return np.asarray(gammaln(total + 1) - gammaln(part + 1) - gammaln(total - part + 1))
+        return np.asarray(special.gammaln(total + 1) - special.gammaln(part + 1) - special.gammaln(total - part + 1))
 
     return choose(k, x) + choose(N - k, n - x) - choose(N, n)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import digamma, gammaln
 
+from bayeslab import special
 from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.incomplete import gamma_tail
@@ -39,12 +39,12 @@ def canonical(
 
 def log_density(x: Array, alpha: Array, beta: Array) -> Array:
     """Log density of each number."""
-    return np.asarray(alpha * np.log(beta) - gammaln(alpha) - (alpha + 1) * np.log(x) - beta / x)
+    return np.asarray(alpha * np.log(beta) - special.gammaln(alpha) - (alpha + 1) * np.log(x) - beta / x)
 
 
 def slopes(x: Array, alpha: Array, beta: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
-    return -(alpha + 1) / x + beta / x**2, np.log(beta) - digamma(alpha) - np.log(x), alpha / beta - 1 / x
+    return -(alpha + 1) / x + beta / x**2, np.log(beta) - special.digamma(alpha) - np.log(x), alpha / beta - 1 / x
 
 
 def fused(x: float, alpha: float, beta: float) -> Fused:
@@ -93,7 +93,7 @@ def _counts(x: Array, alpha: Array) -> tuple[Array, Array]:
 
 def _rest(x: Array, alpha: Array) -> Array:
     """The part of the log density without beta."""
-    return -(alpha + 1) * np.log(x) - gammaln(alpha)
+    return -(alpha + 1) * np.log(x) - special.gammaln(alpha)
 
 
 CONJUGATE = Conjugate("beta", "Gamma", _counts, _rest)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import betaln, xlog1py, xlogy
 
+from bayeslab import special
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.special import complement, exp, expm1, log, log1mexp
 
@@ -23,7 +23,7 @@ def canonical(a: Array, b: Array) -> Values:
 
 def log_density(x: Array, a: Array, b: Array) -> Array:
     """Log density of each number."""
-    return np.asarray(np.log(a) + np.log(b) + xlogy(a - 1, x) + xlog1py(b - 1, -(x**a)))
+    return np.asarray(np.log(a) + np.log(b) + special.xlogy(a - 1, x) + special.xlog1py(b - 1, -(x**a)))
 
 
 def slopes(x: Array, a: Array, b: Array) -> Slopes:
@@ -67,5 +67,5 @@ def draw(rng: np.random.Generator, size: tuple[int, ...], a: Array, b: Array) ->
 
 def moments(a: Array, b: Array) -> Values:
     """Mean and variance."""
-    mean = b * np.exp(betaln(1 + 1 / a, b))
-    return mean, b * np.exp(betaln(1 + 2 / a, b)) - mean**2
+    mean = b * np.exp(special.betaln(1 + 1 / a, b))
+    return mean, b * np.exp(special.betaln(1 + 2 / a, b)) - mean**2

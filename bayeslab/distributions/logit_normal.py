@@ -10,8 +10,8 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
+from bayeslab import special
 from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.response import UNIT, driven
@@ -56,7 +56,7 @@ def fused(x: float, mu: float, sigma: float) -> Fused:
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, sigma: Array) -> Array:
     """Independent draws."""
-    return np.asarray(expit(rng.normal(mu, sigma, size)))
+    return np.asarray(special.expit(rng.normal(mu, sigma, size)))
 
 
 def pymc_class() -> Any:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import digamma, gammaln, xlogy
 
+from bayeslab import special
 from bayeslab.digits import log_rising
 from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Form, Fused, Slopes, Values, declared
@@ -47,14 +47,18 @@ def canonical(
 
 def log_density(x: Array, mu: Array, alpha: Array) -> Array:
     """Log density of each number."""
-    choose = log_rising(alpha, x) - gammaln(x + 1)
-    return np.asarray(choose + xlogy(x, mu / (mu + alpha)) - alpha * np.log1p(mu / alpha))
+    choose = log_rising(alpha, x) - special.gammaln(x + 1)
+    return np.asarray(choose + special.xlogy(x, mu / (mu + alpha)) - alpha * np.log1p(mu / alpha))
 
 
 def slopes(x: Array, mu: Array, alpha: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     excess = (x - mu) / (mu + alpha)
-    return None, alpha * excess / mu, digamma(x + alpha) - digamma(alpha) - np.log1p(mu / alpha) - excess
+    return (
+        None,
+        alpha * excess / mu,
+        special.digamma(x + alpha) - special.digamma(alpha) - np.log1p(mu / alpha) - excess,
+    )
 
 
 def fused(x: float, mu: float, alpha: float) -> Fused:
@@ -125,7 +129,7 @@ def _counts(x: Array, alpha: Array | None = None, n: Array | None = None) -> tup
 def _rest(x: Array, alpha: Array | None = None, n: Array | None = None) -> Array:
     """The part of the log density without p."""
     _, size = canonical(0.0, alpha, None, n)
-    return log_rising(size, x) - gammaln(x + 1)
+    return log_rising(size, x) - special.gammaln(x + 1)
 
 
 CONJUGATE = Conjugate("p", "Beta", _counts, _rest)

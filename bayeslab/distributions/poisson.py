@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import gammaln, xlogy
 
+from bayeslab import special
 from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Form, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.incomplete import gamma_tail
@@ -33,7 +33,7 @@ def canonical(mu: Array) -> Values:
 
 def log_density(x: Array, mu: Array) -> Array:
     """Log density of each number."""
-    return np.asarray(xlogy(x, mu) - mu - gammaln(x + 1))
+    return np.asarray(special.xlogy(x, mu) - mu - special.gammaln(x + 1))
 
 
 def slopes(x: Array, mu: Array) -> Slopes:
@@ -94,7 +94,7 @@ def _counts(x: Array) -> tuple[Array, Array]:
 
 def _rest(x: Array) -> Array:
     """The part of the log density without mu."""
-    return -gammaln(x + 1)
+    return -special.gammaln(x + 1)
 
 
 CONJUGATE = Conjugate("mu", "Gamma", _counts, _rest)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import i0e, i1e
 
+from bayeslab import special
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import UNIT, driven
 from bayeslab.distributions.toolbox.special import bessel_ratio, log
@@ -40,13 +40,13 @@ def canonical(nu: Array | None = None, sigma: Array | None = None, b: Array | No
 def log_density(x: Array, nu: Array, sigma: Array) -> Array:
     """Log density of each number."""
     z, shift = x / sigma, nu / sigma
-    return np.asarray(np.log(z / sigma) - 0.5 * (z - shift) ** 2 + np.log(i0e(z * shift)))
+    return np.asarray(np.log(z / sigma) - 0.5 * (z - shift) ** 2 + np.log(special.i0e(z * shift)))
 
 
 def slopes(x: Array, nu: Array, sigma: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     z, shift = x / sigma, nu / sigma
-    ratio = i1e(z * shift) / i0e(z * shift)
+    ratio = special.i1e(z * shift) / special.i0e(z * shift)
     by_z, by_shift = 1 / z - z + ratio * shift, ratio * z - shift
     return by_z / sigma, by_shift / sigma, -(1 + z * by_z + shift * by_shift) / sigma
 

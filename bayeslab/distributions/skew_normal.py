@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import log_ndtr
 
+from bayeslab import special
 from bayeslab.constants import HALF_LOG_2PI, LOG_2
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.response import UNIT, driven
@@ -40,13 +40,13 @@ def canonical(alpha: Array = 1.0, mu: Array = 0.0, sigma: Array | None = None, t
 def log_density(x: Array, alpha: Array, mu: Array, sigma: Array) -> Array:
     """Log density of each number."""
     z = (x - mu) / sigma
-    return np.asarray(LOG_2 - 0.5 * z**2 - HALF_LOG_2PI - np.log(sigma) + log_ndtr(alpha * z))
+    return np.asarray(LOG_2 - 0.5 * z**2 - HALF_LOG_2PI - np.log(sigma) + special.log_ndtr(alpha * z))
 
 
 def slopes(x: Array, alpha: Array, mu: Array, sigma: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     z = (x - mu) / sigma
-    hazard = np.exp(-0.5 * (alpha * z) ** 2 - HALF_LOG_2PI - log_ndtr(alpha * z))
+    hazard = np.exp(-0.5 * (alpha * z) ** 2 - HALF_LOG_2PI - special.log_ndtr(alpha * z))
     pull = z - alpha * hazard
     return -pull / sigma, z * hazard, pull / sigma, (z * pull - 1) / sigma
 

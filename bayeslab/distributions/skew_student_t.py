@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import betaln, digamma
 
+from bayeslab import special
 from bayeslab.constants import LOG_2
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.incomplete import beta_tail
@@ -42,7 +42,7 @@ def canonical(a: Array, b: Array, mu: Array = 0.0, sigma: Array | None = None, l
 def log_density(x: Array, a: Array, b: Array, mu: Array, sigma: Array) -> Array:
     """Log density of each number."""
     above, below = _sides((x - mu) / sigma, a + b)
-    constant = (a + b - 1) * LOG_2 + betaln(a, b) + 0.5 * np.log(a + b) + np.log(sigma)
+    constant = (a + b - 1) * LOG_2 + special.betaln(a, b) + 0.5 * np.log(a + b) + np.log(sigma)
     return np.asarray((a + 0.5) * np.log(above) + (b + 0.5) * np.log(below) - constant)
 
 
@@ -53,8 +53,8 @@ def slopes(x: Array, a: Array, b: Array, mu: Array, sigma: Array) -> Slopes:
     root = np.sqrt(size + z**2)
     by_u = (a + 0.5) / above - (b + 0.5) / below
     by_z = by_u * size / root**3
-    common = -by_u * z / (2 * root**3) - LOG_2 + digamma(size) - 0.5 / size
-    by_a, by_b = np.log(above) + common - digamma(a), np.log(below) + common - digamma(b)
+    common = -by_u * z / (2 * root**3) - LOG_2 + special.digamma(size) - 0.5 / size
+    by_a, by_b = np.log(above) + common - special.digamma(a), np.log(below) + common - special.digamma(b)
     return by_z / sigma, by_a, by_b, -by_z / sigma, -(1 + z * by_z) / sigma
 
 

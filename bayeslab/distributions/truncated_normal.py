@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri_exp
 
+from bayeslab import special
 from bayeslab.constants import HALF_LOG_2PI, ROOT_2_OVER_PI, ROOT_HALF
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.response import UNIT, driven
@@ -96,8 +96,8 @@ def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, sigma: Arra
     a, b = np.broadcast_arrays((lower - mu) / sigma, (upper - mu) / sigma)
     right = a > 0
     a, b = np.where(right, -b, a), np.where(right, -a, b)
-    u, top = rng.random(size), log_ndtr(b)
-    z = ndtri_exp(top + np.log(u + (1 - u) * np.exp(log_ndtr(a) - top)))
+    u, top = rng.random(size), special.log_ndtr(b)
+    z = special.ndtri_exp(top + np.log(u + (1 - u) * np.exp(special.log_ndtr(a) - top)))
     return np.asarray(np.clip(mu + sigma * np.where(right, -z, z), lower, upper))
 
 
@@ -112,7 +112,7 @@ def _log_mass(a: Array, b: Array) -> Array:
     """Log of Φ(b) - Φ(a), computed in the interval's tail to avoid cancellation."""
     a, b = np.broadcast_arrays(a, b)
     a, b = np.where(a > 0, -b, a), np.where(a > 0, -a, b)
-    return np.asarray(log_ndtr(b) + np.log1p(-np.exp(log_ndtr(a) - log_ndtr(b))))
+    return np.asarray(special.log_ndtr(b) + np.log1p(-np.exp(special.log_ndtr(a) - special.log_ndtr(b))))
 
 
 def _heights(a: Array, b: Array) -> Values:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import i0e, i1e
 
+from bayeslab import special
 from bayeslab.constants import LOG_2PI
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import CONCENTRATION, driven
@@ -34,13 +34,13 @@ def canonical(mu: Array = 0.0, kappa: Array = 1.0) -> Values:
 
 def log_density(x: Array, mu: Array, kappa: Array) -> Array:
     """Log density of each number."""
-    return np.asarray(kappa * (np.cos(x - mu) - 1) - np.log(2 * np.pi * i0e(kappa)))
+    return np.asarray(kappa * (np.cos(x - mu) - 1) - np.log(2 * np.pi * special.i0e(kappa)))
 
 
 def slopes(x: Array, mu: Array, kappa: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
     pull = kappa * np.sin(x - mu)
-    return -pull, pull, np.cos(x - mu) - i1e(kappa) / i0e(kappa)
+    return -pull, pull, np.cos(x - mu) - special.i1e(kappa) / special.i0e(kappa)
 
 
 def fused(x: float, mu: float, kappa: float) -> Fused:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import gammaln, xlogy
 
+from bayeslab import special
 from bayeslab.distributions.toolbox.contract import Array, Fused, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import SHAPE, driven
 from bayeslab.distributions.toolbox.special import complement, log, power
@@ -32,7 +32,7 @@ def canonical(alpha: Array, beta: Array) -> Values:
 
 def log_density(x: Array, alpha: Array, beta: Array) -> Array:
     """Log density of each number."""
-    return np.asarray(np.log(alpha / beta) + xlogy(alpha - 1, x / beta) - (x / beta) ** alpha)
+    return np.asarray(np.log(alpha / beta) + special.xlogy(alpha - 1, x / beta) - (x / beta) ** alpha)
 
 
 def slopes(x: Array, alpha: Array, beta: Array) -> Slopes:
@@ -75,5 +75,5 @@ def draw(rng: np.random.Generator, size: tuple[int, ...], alpha: Array, beta: Ar
 
 def moments(alpha: Array, beta: Array) -> Values:
     """Mean and variance."""
-    first, second = np.exp(gammaln(1 + 1 / alpha)), np.exp(gammaln(1 + 2 / alpha))
+    first, second = np.exp(special.gammaln(1 + 1 / alpha)), np.exp(special.gammaln(1 + 2 / alpha))
     return beta * first, beta**2 * (second - first**2)

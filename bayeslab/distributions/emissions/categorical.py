@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.special import digamma, gammaln
 
+from bayeslab import special
 from bayeslab.distributions.emissions.cells import check_shape, check_values, prior_of
 from bayeslab.distributions.emissions.protocol import ConjugateEmission, Parameters, Statistics
 from bayeslab.distributions.toolbox.logarithms import impossible, ratio, safe_log
@@ -131,13 +131,15 @@ class Categorical(ConjugateEmission):
     def expected_log_density(self, statistics: Statistics, rows: np.ndarray) -> np.ndarray:
         a = self.concentration(statistics)
         total = np.where(self._used(), a, 0.0).sum(axis=-1, keepdims=True)
-        return self._sum(digamma(a) - digamma(total), rows)
+        return self._sum(special.digamma(a) - special.digamma(total), rows)
 
     def log_marginal(self, statistics: Statistics) -> np.ndarray:
         used = self._used()
 
         def log_beta(a: np.ndarray) -> np.ndarray:
-            parts = np.where(used, gammaln(a), 0.0).sum(axis=-1) - gammaln(np.where(used, a, 0.0).sum(axis=-1))
+            parts = np.where(used, special.gammaln(a), 0.0).sum(axis=-1) - special.gammaln(
+                np.where(used, a, 0.0).sum(axis=-1)
+            )
             return parts.sum(axis=-1)
 
         after = self.concentration(statistics)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
-from scipy.special import digamma, multigammaln
 
+from bayeslab import special
 from bayeslab.constants import LOG_2PI
 from bayeslab.distributions.emissions.cells import (
     check_shape,
@@ -239,7 +239,7 @@ class FullGaussian(ConjugateEmission):
             return normal_log_density(rows, centre, covariances) - 0.5 * d / kappa
         # Log density at the matrix Ψ / ν, corrected for E log |Λ| and the variance of the mean.
         plain = normal_log_density(rows, centre, scale / nu[:, None, None])
-        log_det = digamma(0.5 * (nu[:, None] - np.arange(d))).sum(axis=1) + d * np.log(2 / nu)
+        log_det = special.digamma(0.5 * (nu[:, None] - np.arange(d))).sum(axis=1) + d * np.log(2 / nu)
         return plain + 0.5 * log_det - 0.5 * d / kappa
 
     def log_marginal(self, statistics: Statistics) -> np.ndarray:
@@ -250,6 +250,6 @@ class FullGaussian(ConjugateEmission):
             inverse = np.linalg.inv(self._matrix())
             square = np.einsum("kij,ji->k", scale - prior.scale, inverse)
             return volume - 0.5 * n * np.linalg.slogdet(self._matrix())[1] - 0.5 * square
-        gamma = multigammaln(prior.nu / 2, d)
-        out = np.array([multigammaln(v / 2, d) for v in nu]) - gamma + volume + 0.5 * n * d * np.log(2)
+        gamma = special.multigammaln(prior.nu / 2, d)
+        out = np.array([special.multigammaln(v / 2, d) for v in nu]) - gamma + volume + 0.5 * n * d * np.log(2)
         return out + 0.5 * (prior.nu * np.linalg.slogdet(prior.scale)[1] - nu * np.linalg.slogdet(scale)[1])

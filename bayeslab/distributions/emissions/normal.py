@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
-from scipy.special import digamma, gammaln
 
+from bayeslab import special
 from bayeslab.constants import LOG_2PI
 from bayeslab.distributions.emissions.cells import (
     check_shape,
@@ -196,7 +196,7 @@ class DiagonalGaussian(ConjugateEmission):
     def expected_log_density(self, statistics: Statistics, rows: np.ndarray) -> np.ndarray:
         kappa, centre, nu, scale = self.posterior(statistics)
         precision = np.broadcast_to(nu / scale, centre.shape)
-        log_precision = np.broadcast_to(digamma(nu / 2) - np.log(scale / 2), centre.shape)
+        log_precision = np.broadcast_to(special.digamma(nu / 2) - np.log(scale / 2), centre.shape)
         apart, present, about = centred(rows)
         offset = centre - about
         constant = log_precision - LOG_2PI - 1 / kappa - precision * offset**2
@@ -207,5 +207,5 @@ class DiagonalGaussian(ConjugateEmission):
         prior, n = prior_of(self), statistics["weight"]
         out = (0.5 * np.log(prior.kappa / kappa) - 0.5 * n * LOG_2PI).sum(axis=1)
         before = prior.scale if self.covariance == "diagonal" else np.mean(prior.scale)
-        gammas = gammaln(nu / 2) - gammaln(prior.nu / 2)
+        gammas = special.gammaln(nu / 2) - special.gammaln(prior.nu / 2)
         return out + (gammas + 0.5 * prior.nu * np.log(before / 2) - 0.5 * nu * np.log(scale / 2)).sum(axis=1)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
-from scipy.special import digamma, expit, gammaln
 
+from bayeslab import special
 from bayeslab.constants import LOG_2PI
 from bayeslab.distributions.emissions.cells import (
     check_shape,
@@ -71,7 +71,7 @@ class Regression(ConjugateEmission):
         elif self.outcome == "bernoulli":
             out = y * eta - np.logaddexp(0.0, eta)
         else:
-            out = y * eta - np.exp(np.minimum(eta, 700.0)) - gammaln(y + 1)
+            out = y * eta - np.exp(np.minimum(eta, 700.0)) - special.gammaln(y + 1)
         return np.where(np.isnan(y), 0.0, out)
 
     def statistics(
@@ -130,7 +130,7 @@ class Regression(ConjugateEmission):
         best, value = start, objective(start)
         for _ in range(25):
             eta = x @ best
-            mean = expit(eta) if self.outcome == "bernoulli" else np.exp(np.minimum(eta, 700.0))
+            mean = special.expit(eta) if self.outcome == "bernoulli" else np.exp(np.minimum(eta, 700.0))
             bend = mean * (1 - mean) if self.outcome == "bernoulli" else mean
             gradient = x.T @ (weights * (y - mean)) - ridge * best
             hessian = (x * (weights * bend)[:, None]).T @ x + (ridge + 1e-10) * np.eye(len(best))
@@ -188,7 +188,7 @@ class Regression(ConjugateEmission):
         return (
             rng.poisson(np.exp(eta)).astype(float)
             if self.outcome == "poisson"
-            else 1.0 * (rng.random(len(eta)) < expit(eta))
+            else 1.0 * (rng.random(len(eta)) < special.expit(eta))
         )
 
     def features(self, rows: np.ndarray) -> np.ndarray:
@@ -222,11 +222,11 @@ class Regression(ConjugateEmission):
         precision, mean, a, b = self.posterior(statistics)
         x, y = rows[:, :-1], rows[:, -1:]
         width = np.einsum("ni,kij,nj->nk", x, np.linalg.inv(precision), x, optimize=True)
-        out = -0.5 * (LOG_2PI + np.log(b) - digamma(a) + (y - x @ mean.T) ** 2 * a / b + width)
+        out = -0.5 * (LOG_2PI + np.log(b) - special.digamma(a) + (y - x @ mean.T) ** 2 * a / b + width)
         return np.where(np.isnan(y), 0.0, out)
 
     def log_marginal(self, statistics: Statistics) -> np.ndarray:
         precision, _, a, b = self.posterior(statistics)
         volume = 0.5 * (self.n_inputs * np.log(prior_of(self)) - np.linalg.slogdet(precision)[1])
-        gammas = np.log(self.rate) - a * np.log(b) + gammaln(a)
+        gammas = np.log(self.rate) - a * np.log(b) + special.gammaln(a)
         return volume + gammas - 0.5 * statistics["weight"] * LOG_2PI

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.special import digamma, gammaln
 
+from bayeslab import special
 from bayeslab.digits import log_rising
 from bayeslab.distributions.emissions.cells import check_shape, refuse_constant, refuse_dependent, scaled
 from bayeslab.distributions.emissions.joint_normal import FullGaussian
@@ -96,7 +96,7 @@ class StudentT(Emission):
         squares, observed = mahalanobis(rows, means, scales)
         d = observed[:, None]
         precision = (dof + d) / (dof + squares)
-        log_precision = digamma(0.5 * (dof + d)) - np.log(0.5 * (dof + squares))
+        log_precision = special.digamma(0.5 * (dof + d)) - np.log(0.5 * (dof + squares))
         weights = responsibilities * precision
         first, second = moments_about(rows, weights, responsibilities, means, scales)
         out = about_mean(weights.sum(axis=0), first, second, means)
@@ -123,7 +123,7 @@ class StudentT(Emission):
 
         def slope(dof: float) -> float:
             half = 0.5 * dof
-            out = 0.5 * (count * (np.log(half) + 1 - digamma(half)) + gap)
+            out = 0.5 * (count * (np.log(half) + 1 - special.digamma(half)) + gap)
             shape, rate = DOF_PRIOR
             return out + ((shape - 1) / dof - rate if self.prior is not None else 0.0)
 
@@ -142,7 +142,7 @@ class StudentT(Emission):
         count, half = statistics["count"], 0.5 * parameters["dof"]
         value = about_normal(statistics, count, parameters["mean"], parameters["scale"])
         # The gamma density of the precisions: E log τ - E τ is in `gap`.
-        return value + float(np.sum(count * (half * np.log(half) - gammaln(half)) + half * statistics["gap"]))
+        return value + float(np.sum(count * (half * np.log(half) - special.gammaln(half)) + half * statistics["gap"]))
 
     def log_prior(self, parameters: Parameters) -> float:
         if self.prior is None:

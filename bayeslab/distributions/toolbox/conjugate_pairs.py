@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import betaln, digamma, gammaln
 
+from bayeslab import special
 from bayeslab.distributions.toolbox.contract import Array
 from bayeslab.distributions.toolbox.logarithms import ratio, safe_log
 
@@ -79,10 +79,10 @@ class _Beta(Pair):
         return np.asarray(a) - 1, np.asarray(b) - 1
 
     def expected_logs(self, a: Array, b: Array) -> Both:
-        return digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)
+        return special.digamma(a) - special.digamma(a + b), special.digamma(b) - special.digamma(a + b)
 
     def log_normaliser(self, a: Array, b: Array) -> Array:
-        return betaln(a, b)
+        return special.betaln(a, b)
 
     def most_likely(self, a: Array, b: Array) -> Array:
         return ratio(a, a + b, 0.5)
@@ -109,10 +109,10 @@ class _Gamma(Pair):
         return np.asarray(a) - 1, np.asarray(b)
 
     def expected_logs(self, a: Array, b: Array) -> Both:
-        return digamma(a) - np.log(b), -a / b
+        return special.digamma(a) - np.log(b), -a / b
 
     def log_normaliser(self, a: Array, b: Array) -> Array:
-        return gammaln(a) - a * np.log(b)
+        return special.gammaln(a) - a * np.log(b)
 
     def most_likely(self, a: Array, b: Array) -> Array:
         # Events in zero time have an infinite rate.
