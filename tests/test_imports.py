@@ -22,7 +22,7 @@ LAYERS = [
     {
         "compiling",
         "errors",
-        "machine",
+        "computer",
         "memory",
         "options",
         "registry",

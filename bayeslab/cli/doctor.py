@@ -14,7 +14,7 @@ import typer
 
 from bayeslab.cli.toolbox.shared import JsonOption, print_json
 from bayeslab.code_cache import kernel_folders, pytensor_folder, refused
-from bayeslab.machine import available_cores
+from bayeslab.computer import available_cores
 
 # Extras and the package that shows that one is installed.
 _EXTRAS = {"notebook": "matplotlib", "distributed": "distributed", "duckdb": "duckdb"}

@@ -28,6 +28,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from bayeslab.computer import available_cores
 from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.densities import Backend, backend, density_of
 from bayeslab.engines.toolbox.modes import Draws, finding, outside, suspects
@@ -40,7 +41,6 @@ from bayeslab.engines.toolbox.whitened import SEARCHES, Whitened, whitened
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
-from bayeslab.machine import available_cores
 from bayeslab.posterior.density import ready
 from bayeslab.posterior.groups import on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.posterior.log_density import LogDensity

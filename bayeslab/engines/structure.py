@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from bayeslab.computer import available_cores
 from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.structure_groups import members_of_sets, structure_groups
 from bayeslab.errors import EngineRefusal, NothingToFit, Reason, Stopped
@@ -22,7 +23,6 @@ from bayeslab.families.bayes_net.unknown_structure import Plan, one_only
 from bayeslab.job import Job, Outcome
 from bayeslab.labelled import of_dataset
 from bayeslab.language.spec import Spec
-from bayeslab.machine import available_cores
 from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.groups import attributes, observed_groups
 from bayeslab.progress import ChainState

@@ -168,8 +168,8 @@ def posterior(name: str, budget: float) -> dict[str, Any]:
 
     Seconds are those of the processor over its cores: others who use the machine do not count.
     """
+    from bayeslab.computer import available_cores
     from bayeslab.families.bayes_net.structure_spec import Structure
-    from bayeslab.machine import available_cores
     from bayeslab.structure.jobs import Chain, MemorySegments, Work, Workers, run
     from bayeslab.structure.score_table import ScoreTable
     from bayeslab.structure.scores import load
@@ -213,7 +213,7 @@ def sumu(name: str, budget: float) -> dict[str, Any] | None:
         return None
     from multiprocessing import get_context
 
-    from bayeslab.machine import available_cores
+    from bayeslab.computer import available_cores
 
     _full = np.full
     # Its release asks NumPy for arrays of shapes that are floats.

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.computer import available_cores
 from bayeslab.job import Job
 from bayeslab.latents.sampler import Arrays, Chains
-from bayeslab.machine import available_cores
 from bayeslab.progress import ChainState
 
 __all__ = ["stepped"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayeslab.machine import available_cores
+from bayeslab.computer import available_cores
 from bayeslab.posterior.machine.arrays import Buffer, Instruction, Loop, NotLowered, Var
 from bayeslab.posterior.machine.linked import address, load
 from bayeslab.posterior.machine.operations import ELEMENTWISE, REDUCTIONS

@@ -1,4 +1,4 @@
-"""Properties of the computer."""
+"""Properties of the computer on which this process runs."""
 
 from __future__ import annotations
 
