@@ -1,0 +1,1 @@
+"""Plain PyMC models as programs of the density machine, without compiling them."""
