@@ -15,6 +15,7 @@ import pymc as pm
 import pytensor.scalar as ps
 from pymc.distributions.distribution import DiracDelta
 from pymc.distributions.mixture import _HurdleRV as HurdleRV
+from pymc.distributions.multivariate import _lkj_normalizing_constant as lkj_constant
 from pymc.distributions.multivariate import _LKJCholeskyCovRV as LKJCholeskyCovRV
 from pymc.distributions.truncated import TruncatedRV
 from pymc.logprob.abstract import _logprob_helper as logprob_of
@@ -24,7 +25,6 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.random.op import RandomVariable
 
-from bayeslab.distributions.toolbox.correlations import log_constant
 from bayeslab.posterior.machine.arrays import NotLowered, Var
 from bayeslab.posterior.machine.functions import cholesky
 from bayeslab.posterior.machine.laws import (
@@ -307,8 +307,9 @@ def _cholesky_factor(reader: Reader, rv: Variable, shape: tuple[int, ...]) -> La
     inner = law_of(reader, deviations, (int(size),))
     if inner.support:
         raise NotLowered("LKJCholeskyCov", "standard deviations that are not of single numbers")
-    constant = log_constant(float(power), int(size))
-    return CholeskyFactor(reader.builder, shape, float(power), int(size), inner, constant)
+    constant = reader.numbers(lkj_constant(float(power), int(size)))
+    assert constant is not None
+    return CholeskyFactor(reader.builder, shape, float(power), int(size), inner, float(constant))
 
 
 def _truncated(reader: Reader, rv: Variable, shape: tuple[int, ...]) -> Law:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
 from pymc.distributions.distribution import SymbolicRandomVariable, support_point
 from pytensor.graph.basic import Variable
 from pytensor.scan.op import Scan
@@ -54,7 +55,8 @@ class _Lowering:
     def run(self) -> MachineModel:
         """The program; see :func:`lowered`."""
         model = self.model
-        with warnings.catch_warnings():
+        # PyMC's graphs else hold constants, such as the root of 2, in single precision.
+        with warnings.catch_warnings(), pytensor.config.change_flags(cast_policy="numpy+floatX"):
             warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
             for rv in _in_order(model):
                 with self._reading(rv):
@@ -117,12 +119,18 @@ class _Lowering:
 
     def _add(self, rv: Variable, law: Law, value: Var) -> None:
         """Add a variable's log density to the total."""
-        if isinstance(law, GraphLaw) and _is_derived(rv):
-            # PyMC derives the density from the graph of random numbers.
-            (graph,) = self.model.logp(vars=[rv], sum=False, jacobian=False)
-            self.builder.add(self.reader.var(graph))
+        if not isinstance(law, GraphLaw):
+            law.add(value)
             return
-        law.add(value)
+        gaps = set(self.reader.gaps)
+        try:
+            density = law.log_density(value)
+        except NotLowered:
+            # The density of other variables is derived by PyMC from the graph of their random numbers.
+            self.reader.gaps.intersection_update(gaps)
+            (graph,) = self.model.logp(vars=[rv], sum=False, jacobian=False)
+            density = self.reader.var(graph)
+        self.builder.add(density)
 
     def _start(self, rv: Variable, law: Law, transform: Transform | None, coordinates: Var) -> Var:
         """The coordinates at which searches start: given ones, or those of PyMC's support point; 0 without one."""
@@ -203,16 +211,6 @@ def _in_order(model: pm.Model) -> Sequence[Variable]:
     return [rv for rv in model.basic_RVs if rv in model.free_RVs] + [
         rv for rv in model.basic_RVs if rv in model.observed_RVs
     ]
-
-
-def _is_derived(rv: Variable) -> bool:
-    """Whether a variable has no density of its own, which PyMC then derives."""
-    with suppress(NotImplementedError):
-        from pymc.logprob.abstract import _logprob_helper
-
-        _logprob_helper(rv, rv.type())
-        return False
-    return True
 
 
 def _word(rv: Variable) -> str:

@@ -147,7 +147,7 @@ class Reader:
             except NotLowered as error:
                 self._gap(_name(node.op), error.reason if error.node in (_name(node.op), "") else str(error))
                 out = [UNREAD] * len(node.outputs)
-        self.known.update(zip(node.outputs, out, strict=True))
+        self.known.update((v, _typed(value, v.type)) for v, value in zip(node.outputs, out, strict=True))
 
     def applied(self, op: Any, args: Sequence[Any], types: Sequence[Any], node: Apply | None = None) -> list[Any]:
         """Values of the outputs of an operation.
@@ -173,6 +173,16 @@ class Reader:
     def opened(self, op: Any, args: Sequence[Any]) -> list[Any]:
         """Values of the outputs of an operation that is a graph of others."""
         return self.inside(dict(zip(op.inner_inputs, args, strict=True))).values(op.inner_outputs)
+
+
+def _typed(value: Any, type_: Any) -> Any:
+    """A value that is known to be whole numbers or Booleans where PyTensor knows it."""
+    kind = np.dtype(getattr(type_, "dtype", float)).kind
+    if not isinstance(value, Var) or kind == "f" or value.dtype.kind != "f":
+        return value
+    out = Var(value.builder, value.buffer, value.shape, value.strides, value.offset, value.advance)
+    out.dtype, out.made = np.dtype(bool if kind == "b" else np.int64), value.made
+    return out
 
 
 def _name(op: Any) -> str:

@@ -199,6 +199,8 @@ def _reduced(reader: Reader, op: Any, args: Sequence[Any], types: Sequence[Any])
     kind = type(op.scalar_op)
     if kind not in _REDUCTIONS:
         raise NotLowered("", "a reduction that the machine does not know")
+    if not args[0].ndim:
+        return args[0]
     return reader.builder.reduce(_REDUCTIONS[kind], args[0], op.axis)
 
 
