@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bayeslab import code_cache
 
 if TYPE_CHECKING:
+    from bayeslab import machine as machine
     from bayeslab.conjugate import conjugate as conjugate
     from bayeslab.data.dataset import Dataset as Dataset
     from bayeslab.errors import BayeslabError as BayeslabError
@@ -98,7 +99,10 @@ _PUBLIC = {
     "validation_curve": ("bayeslab.results.validation_curve", "validation_curve"),
 }
 
-__all__ = [*_PUBLIC, "__version__"]
+#: Modules whose functions are public.
+_MODULES = ("machine",)
+
+__all__ = [*_PUBLIC, *_MODULES, "__version__"]
 
 code_cache.install()
 
@@ -108,6 +112,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("bayeslab")
+    if name in _MODULES:
+        return import_module(f"bayeslab.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'bayeslab' has no attribute '{name}'")
     if "ipykernel" in sys.modules:

@@ -86,7 +86,7 @@ LAYERS = [
     {"preparation"},
     {"results.fitted", "results.finite", "running"},
     {"plots"},
-    {"results", "report", "fitting", "networks", "structures", "estimators", "expanding"},
+    {"results", "report", "fitting", "networks", "structures", "estimators", "expanding", "machine"},
     {"graph_scores"},
     {"exporting", "starters"},
     {"cli"},

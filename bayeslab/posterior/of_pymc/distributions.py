@@ -37,7 +37,7 @@ from bayeslab.posterior.machine.laws import (
     MultivariateNormal,
     Scalar,
 )
-from bayeslab.posterior.machine.vector_laws import Point
+from bayeslab.posterior.machine.vector_laws import Interpolated, Point
 from bayeslab.posterior.machine.wrapped import Censored, Truncated
 from bayeslab.posterior.of_pymc.reader import Reader
 
@@ -189,6 +189,7 @@ _SCALARS: Mapping[type, tuple[str, _Parameters]] = {
     pm.Normal.rv_type: ("Normal", _in_order(0, 1)),
     pm.Pareto.rv_type: ("Pareto", _in_order(0, 1)),
     pm.Poisson.rv_type: ("Poisson", _in_order(0)),
+    pm.Rice.rv_type: ("Rice", lambda reader, given: [reader.var(given[0]) * reader.var(given[1]), reader.var(given[1])]),
     pm.SkewNormal.rv_type: ("SkewNormal", _in_order(2, 0, 1)),
     pm.SkewStudentT.rv_type: ("SkewStudentT", _in_order(0, 1, 2, 3)),
     pm.StudentT.rv_type: ("StudentT", _in_order(0, 1, 2)),
@@ -327,6 +328,13 @@ def _point(reader: Reader, rv: Variable, shape: tuple[int, ...]) -> Law:
     return Point(reader.builder, shape, reader.var(rv.owner.inputs[-1]))
 
 
+def _interpolated(reader: Reader, rv: Variable, shape: tuple[int, ...]) -> Law:
+    points, heights = (reader.numbers(v) for v in rv.owner.op.dist_params(rv.owner)[:2])
+    if points is None or heights is None or points.ndim != 1:
+        raise NotLowered("Interpolated", "points that depend on parameters")
+    return Interpolated(reader.builder, shape, points, heights)
+
+
 def _mixture(reader: Reader, rv: Variable, shape: tuple[int, ...]) -> Law:
     _, weights, *components = rv.owner.inputs
     if rv.owner.op.ndim_supp:
@@ -365,6 +373,7 @@ _OTHERS: Mapping[type, Callable[[Reader, Any, tuple[int, ...]], Law]] = {
     TruncatedRV: _truncated,
     pm.Categorical.rv_type: _categorical,
     pm.Censored.rv_type: _censored,
+    pm.Interpolated.rv_type: _interpolated,
     pm.Dirichlet.rv_type: _dirichlet,
     pm.Mixture.rv_type: _mixture,
     pm.Multinomial.rv_type: _multinomial,

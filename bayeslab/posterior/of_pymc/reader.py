@@ -186,7 +186,8 @@ def _typed(value: Any, type_: Any) -> Any:
 
 
 def _name(op: Any) -> str:
-    return str(op).partition("{")[0]
+    op = getattr(op, "core_op", op)
+    return str(getattr(op, "scalar_op", op)).partition("{")[0]
 
 
 def _performed(node: Apply, args: Sequence[Any]) -> list[Any]:

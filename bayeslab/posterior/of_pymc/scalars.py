@@ -143,4 +143,4 @@ def scalar(builder: Builder, op: Any, args: Sequence[Any]) -> Any:
         return builder.as_var(args[1]).broadcast_to(shape)
     if kind is ps.Cast:
         return builder.as_var(args[0]).astype(op.o_type.dtype)
-    raise NotLowered(str(op), "a function of numbers")
+    raise NotLowered(str(op), "a function that the machine does not know")

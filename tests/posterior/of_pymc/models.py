@@ -245,6 +245,12 @@ def continuous_priors(rng):
     pm.Gumbel("e", 0.1, 1.3)
     pm.InverseGamma("f", mu=2.0, sigma=1.0)
     pm.Kumaraswamy("g", 2.0, 3.0)
+    u, v = pm.Flat("u"), pm.HalfFlat("v")
+    pm.Normal("y", u, v, observed=rng.normal(size=4))
+
+
+@model
+def more_priors(rng):
     pm.LogNormal("h", 0.1, 0.7)
     pm.Logistic("i", 0.1, 0.7)
     pm.LogitNormal("j", 0.1, 0.7)
@@ -256,8 +262,6 @@ def continuous_priors(rng):
     pm.HalfNormal("p", tau=pm.Gamma("q", mu=2.0, sigma=1.0))
     pm.StudentT("r", nu=pm.Exponential("s", 0.5), mu=0.3, lam=1.5)
     pm.Interpolated("t", np.linspace(0.0, 4.0, 30), np.exp(-np.linspace(0.0, 4.0, 30)))
-    u, v = pm.Flat("u"), pm.HalfFlat("v")
-    pm.Normal("y", u, v, observed=rng.normal(size=4))
 
 
 @model
