@@ -19,6 +19,7 @@ from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, OptionError, Reason
 from bayeslab.language.spec import Family, Model
 from bayeslab.posterior.expectation import Expectation
+from bayeslab.posterior.generative import Generative, GraphGenerative
 from bayeslab.posterior.machine.arrays import NotLowered
 
 if TYPE_CHECKING:
@@ -300,6 +301,16 @@ class Posterior(ABC):
         A posterior with ``integrated`` or ``hidden_paths`` must have one.
         """
         return None
+
+    def generative(self, purpose: Purpose, targets: Collection[str] = ()) -> Generative:
+        """The nodes on their natural scale, for draws and for densities of data.
+
+        Parameters
+        ----------
+        purpose, targets
+            As in :meth:`graph`. Default: the nodes of the graph.
+        """
+        return GraphGenerative(self.graph(purpose=purpose, targets=targets))
 
     def machine_model(self) -> MachineModel:
         """The posterior as a program of the density machine, with the parameters of the graph.

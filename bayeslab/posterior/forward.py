@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeslab.errors import DataError, listed
-
 if TYPE_CHECKING:
     import pymc
 
 __all__ = ["forward"]
-
-# Patterns of NumPy's errors for invalid parameters, such as "lam < 0 or lam contains NaNs".
-_OUTSIDE = re.compile(r"^\w+ (<|>)|contains NaN|value too large")
 
 
 def forward(
@@ -68,14 +62,5 @@ def forward(
             function = compile_pymc(symbols, replaced, mode=mode, random_seed=seed, on_unused_input="ignore")
     inputs = [np.asarray(given[v.name]).astype(v.dtype) for v in held]
     n_draws = len(next(iter(given.values()))) if given else draws or 1
-    try:
-        rows = [function(*(values[i] for values in inputs)) for i in range(n_draws)]
-    except ValueError as error:
-        if not _OUTSIDE.search(str(error)):
-            raise
-        raise DataError(
-            f"{listed(list(names))} cannot be drawn: the data give a parameter outside its domain"
-            f" ({str(error).splitlines()[0]}); look for negative, zero or very large cells",
-            code="impossible-value",
-        ) from error
+    rows = [function(*(values[i] for values in inputs)) for i in range(n_draws)]
     return {name: np.stack([np.asarray(row[k]) for row in rows]) for k, name in enumerate(names)}

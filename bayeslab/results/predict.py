@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from bayeslab.language.indexing import is_whole_number, labels_are_numbers
 from bayeslab.memory import check_draws
 from bayeslab.posterior.contract import Eliminated, Posterior
 from bayeslab.posterior.evaluation import expand
-from bayeslab.posterior.forward import forward
+from bayeslab.posterior.generative import Generative, GraphGenerative
 from bayeslab.posterior.groups import GraphLayout, dataset, labelled
 from bayeslab.posterior.transforms import tables_at, unconstrained
 from bayeslab.preparation import Source
@@ -96,38 +96,33 @@ def simulate(model: Any, data: Any = None, draws: int = 500, *, seed: int | None
 
 def prior_groups(posterior: Posterior, draws: int, seed: int) -> dict[str, xr.Dataset]:
     """The groups ``prior`` and ``prior_predictive``."""
-    graph = posterior.graph(purpose="simulate")
-    _refuse_flat(graph)
-    names = [rv.name for rv in graph.free_RVs] + [d.name for d in graph.deterministics]
-    drawn = posterior.ordered(forward(graph, {}, names, derived(seed, "prior"), draws))
+    nodes = posterior.generative("simulate")
+    _refuse_flat(nodes)
+    drawn = posterior.ordered(nodes.draw([*nodes.random, *nodes.computed], {}, derived(seed, "prior"), draws))
     observed = set(posterior.outcomes())
     coords = {"chain": np.array([0]), "draw": np.arange(draws)}
     attrs = {"seed": seed, "model_digest": posterior.model.digest(), "creation_library": "bayeslab"}
-    shaped, layout = {name: values[None] for name, values in drawn.items()}, GraphLayout(graph)
+    shaped = {name: values[None] for name, values in drawn.items()}
     return {
-        "prior": dataset({n: v for n, v in shaped.items() if n not in observed}, layout, coords, attrs).to_dataset(),
+        "prior": dataset({n: v for n, v in shaped.items() if n not in observed}, nodes, coords, attrs).to_dataset(),
         "prior_predictive": dataset(
-            {n: v for n, v in shaped.items() if n in observed}, layout, coords, attrs
+            {n: v for n, v in shaped.items() if n in observed}, nodes, coords, attrs
         ).to_dataset(),
     }
 
 
-# Nodes of these kinds cannot be drawn without data.
-_IMPROPER = ("FlatRV", "HalfFlatRV", "ICARRV")
-
-
-def _refuse_flat(graph: pymc.Model) -> None:
-    for rv in graph.free_RVs:
-        if type(rv.owner.op).__name__ in _IMPROPER:
+def _refuse_flat(nodes: Generative) -> None:
+    for name in nodes.random:
+        if name in nodes.undrawable:
             raise ModelError(
-                f"'{rv.name}' has no proper prior (Flat, HalfFlat or ICAR), so there is nothing to draw from:"
+                f"'{name}' has no proper prior (Flat, HalfFlat or ICAR), so there is nothing to draw from:"
                 f" give it one to simulate",
                 code="improper",
             )
 
 
-def _held(fit: Fitted, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
-    """The posterior draws that a graph on other data can use: those of the same quantities.
+def _held(fit: Fitted, nodes: Generative, data: Data) -> dict[str, np.ndarray]:
+    """The posterior draws that nodes on other data can use: those of the same quantities.
 
     Rows that have names (a column with the name of their dimension) are the rows of the fit with these names, whatever
     their order and however many of them there are.
@@ -137,27 +132,26 @@ def _held(fit: Fitted, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
     same_rows = data.dataset is fit.data.dataset or data.dataset.digests() == fit.data.dataset.digests()
     named_rows = data.dataset.rows in data.dataset.levels
     out = {}
-    for rv in graph.free_RVs:
-        if rv.name not in group:
+    coords = {str(dim): np.asarray(labels).astype(str) for dim, labels in nodes.coords.items() if labels is not None}
+    for name in nodes.random:
+        if name not in group:
             continue
-        draws = group[rv.name]
-        dims = graph.named_vars_to_dims.get(rv.name) or ()
-        cells = any(str(d).endswith("_missing") for d in dims)
+        draws = group[name]
+        dims = tuple(str(dim) for dim in nodes.dims.get(name) or ())
+        cells = any(d.endswith("_missing") for d in dims)
         rowwise = cells or data.dataset.rows in dims
         labels_agree = all(
-            d in draws.coords
-            and np.array_equal(draws.coords[d].to_numpy().astype(str), np.asarray(graph.coords[d]).astype(str))
-            for d in dims
+            d in draws.coords and np.array_equal(draws.coords[d].to_numpy().astype(str), coords[d]) for d in dims
         )
         if rowwise and not (labels_agree and (same_rows or named_rows)):
-            if not named_rows or cells or str(rv.name).startswith("_"):
+            if not named_rows or cells or name.startswith("_"):
                 continue
-            if rv.name in paths and not _known(draws, data.dataset.rows, np.asarray(graph.coords[data.dataset.rows])):
+            if name in paths and not _known(draws, data.dataset.rows, coords[data.dataset.rows]):
                 continue
         if not labels_agree:
-            draws = _of_levels(draws, {str(d): np.asarray(graph.coords[d]).astype(str) for d in dims})
+            draws = _of_levels(draws, {d: coords[d] for d in dims})
         if draws is not None:
-            out[rv.name] = draws.to_numpy().reshape(-1, *draws.shape[2:])
+            out[name] = draws.to_numpy().reshape(-1, *draws.shape[2:])
     return out
 
 
@@ -207,30 +201,30 @@ def _draws(fit: Fitted, posterior: Posterior, seed: int, each: int = 1, *, open_
         made = posterior.completed(values, rng) if open_cells else posterior.predictive(values, rng)
         if made is not None:
             return _on_arrays(fit, posterior, made, {"seed": seed}, each)
-    graph, given = _unobserved(fit, posterior, names, each)
+    nodes, given = _unobserved(fit, posterior, names, each)
     coords = _coords(fit, each)
     lengths = [len(axis) for axis in coords.values()]
-    drawn = forward(graph, given, names, derived(seed, "predict"), math.prod(lengths))
+    drawn = nodes.draw(names, given, derived(seed, "predict"), math.prod(lengths))
     shaped = {name: values.reshape(*lengths, *values.shape[1:]) for name, values in drawn.items()}
-    return dataset(shaped, GraphLayout(graph), coords, {"seed": seed, "creation_library": "bayeslab"}).to_dataset()
+    return dataset(shaped, nodes, coords, {"seed": seed, "creation_library": "bayeslab"}).to_dataset()
 
 
 def _unobserved(
     fit: Fitted, posterior: Posterior, names: list[str], each: int = 1
-) -> tuple[pymc.Model, dict[str, np.ndarray]]:
-    """The graph in which outcomes are random, and the posterior draws that it uses."""
-    graph = posterior.graph(purpose="predict", targets=names)
-    given = _repeated(_held(fit, graph, posterior.data), each)
+) -> tuple[Generative, dict[str, np.ndarray]]:
+    """The nodes, outcomes among the random ones, and the posterior draws that they use."""
+    nodes = posterior.generative("predict", names)
+    given = _repeated(_held(fit, nodes, posterior.data), each)
     given |= _paths_given(fit, posterior, given, each)
-    given |= _states_given(fit, graph, given, each)
-    needed = _unpredictable(graph, given, names)
+    given |= _states_given(fit, {*nodes.random} - {*names}, given, each)
+    needed = next((n for n in nodes.random if n in nodes.undrawable and n not in given and n not in names), None)
     if needed:
         raise DataError(
             f"'{needed}' has an improper prior and no draws for these data: it cannot be predicted for new levels",
             code="improper",
         )
-    _warn_of_unused(graph, given, posterior.data, names)
-    return graph, given
+    _warn_of_unused(nodes, given, posterior.data, names)
+    return nodes, given
 
 
 def _paths_given(
@@ -307,10 +301,12 @@ def _repeats(old: Dataset, new: Dataset, outcomes: list[str]) -> bool:
     return True
 
 
-def _states_given(fit: Fitted, graph: pymc.Model, given: Mapping[str, np.ndarray], each: int) -> dict[str, np.ndarray]:
+def _states_given(
+    fit: Fitted, random: Collection[str], given: Mapping[str, np.ndarray], each: int
+) -> dict[str, np.ndarray]:
     """Draws of the integrated-out normal states that a point estimate lacks, given its data and its parameters."""
-    lacking = {rv.name for rv in graph.free_RVs} - given.keys()
-    if not lacking & set(fit.bound_model.integrated().values()):
+    lacking = set(random) - given.keys()
+    if not lacking or not lacking & set(fit.bound_model.integrated().values()):
         return {}
     eliminated = fit.bound_model.elimination()
     assert eliminated is not None
@@ -320,14 +316,14 @@ def _states_given(fit: Fitted, graph: pymc.Model, given: Mapping[str, np.ndarray
     return {name: np.concatenate([one[name] for one in drawn]) for name in drawn[0] if name in lacking}
 
 
-def _warn_of_unused(graph: pymc.Model, given: Mapping[str, np.ndarray], data: Data, names: list[str]) -> None:
+def _warn_of_unused(nodes: Generative, given: Mapping[str, np.ndarray], data: Data, names: list[str]) -> None:
     """Warn if some outcomes are given but do not inform the predictions of the others.
 
     The others are columns without any observed cell, and the empty cells of columns whose rows share something hidden.
     """
     absent = {n: c.absent() for n in names if (c := data.dataset.columns.get(n)) is not None}
     present = [n for n, mask in absent.items() if not mask.all()]
-    free = {rv.name for rv in graph.free_RVs}
+    free = set(nodes.random)
     hidden = free - given.keys() - set(names)
     partial = hidden and any(absent[n].any() for n in present)
     if len(present) == len(names) and not partial:
@@ -366,13 +362,6 @@ def _on_arrays(
     shaped = {name: values.reshape(*lengths, *values.shape[1:]) for name, (_, values) in made.items()}
     dims = {name: dims for name, (dims, _) in made.items()}
     return labelled(shaped, dims, labels, coords, {**attrs, "creation_library": "bayeslab"}).to_dataset()
-
-
-def _unpredictable(graph: pymc.Model, given: Mapping[str, Any], names: list[str]) -> str | None:
-    for rv in graph.free_RVs:
-        if rv.name not in given and rv.name not in names and type(rv.owner.op).__name__ in _IMPROPER:
-            return str(rv.name)
-    return None
 
 
 type Kind = Literal["mean", "draws", "probabilities", "components"]
@@ -525,52 +514,26 @@ def _labels(drawn: xr.Dataset, dim: Any) -> np.ndarray:
     return drawn.coords[dim].to_numpy() if dim in drawn.coords else np.arange(drawn.sizes[dim])
 
 
-def _averaged(
-    fit: Fitted, bound: Data, name: str, levels: np.ndarray, drawn_shape: tuple[int, ...], seed: int
-) -> np.ndarray | None:
-    """P(outcome = level | draw) averaged over the draws, shape (levels, ...); None if the graph has no such density.
+def _averaged(fit: Fitted, bound: Data, name: str, levels: np.ndarray, seed: int) -> np.ndarray | None:
+    """P(outcome = level | draw) averaged over the draws, shape (levels, ...); None if there is no such density.
 
     Shares of predictive draws would have a binomial error, which for a rare level exceeds its probability.
     """
-    import pymc as pm
-    import pytensor.tensor as pt
-
     posterior = fit.bound_model.on(bound)
-    if posterior.on_arrays or fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] < _FEWEST_AVERAGED:
+    n_draws = fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"]
+    if posterior.on_arrays or n_draws < _FEWEST_AVERAGED:
         return None
-    graph, given = _unobserved(fit, posterior, list(posterior.outcomes()))
-    outcome = graph[name]
-    if outcome in graph.deterministics:
-        return None
-    n_draws, total = len(_flat_draws(fit)), np.zeros((len(levels), *drawn_shape))
-    many = max(1, _MOST_CHANCES // total.size)
-    try:
-        with graph:
-            # All levels at once: compiling and evaluating them one by one would be as many times slower.
-            each = levels.astype(outcome.dtype).reshape(-1, *[1] * outcome.ndim)
-            spread = pt.broadcast_to(pt.constant(each), (len(levels), *outcome.shape))
-            pm.Deterministic("_chances", pt.exp(pm.logp(outcome, spread)))
-        for first in range(0, n_draws, many):
-            some = {node: draws[first : first + many] for node, draws in given.items()}
-            left = min(many, n_draws - first)
-            total += forward(graph, some, ["_chances"], derived(seed, "chances"), left)["_chances"].sum(axis=0)
-    except (NotImplementedError, TypeError, ValueError):
-        return None
-    return None if np.isnan(total).any() else total / n_draws
+    nodes, given = _unobserved(fit, posterior, list(posterior.outcomes()))
+    total = nodes.probabilities(name, levels, given, derived(seed, "chances"), n_draws)
+    return None if total is None or np.isnan(total).any() else total / n_draws
 
 
 # Fewest draws to average over: at a point estimate, shares of predictive draws do as well.
 _FEWEST_AVERAGED = 2
-# Largest count of numbers held while probabilities are averaged.
-_MOST_CHANCES = 50_000_000
 # Largest range of counts in which every value gets a column, drawn or not.
 _MOST_VALUES = 1_000
 # Smallest remaining probability that is more than rounding error.
 _REST = 1e-9
-
-
-def _flat_draws(fit: Fitted) -> np.ndarray:
-    return np.arange(fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"])
 
 
 def _probabilities(fit: Fitted, drawn: xr.Dataset, data: Any) -> pd.DataFrame:
@@ -595,7 +558,7 @@ def _probabilities(fit: Fitted, drawn: xr.Dataset, data: Any) -> pd.DataFrame:
             levels = values_between(levels)
         along = [d for d in values.dims if d not in ("chain", "draw")]
         columns: dict[str, Any] = {str(d): _labels(drawn, d) for d in along}
-        shares = _averaged(fit, bound, str(name), levels, array.shape[1:], fit.seed)
+        shares = _averaged(fit, bound, str(name), levels, fit.seed)
         if shares is None:
             shares = np.stack([(array == level).mean(axis=0) for level in levels])
         for level, share in zip(levels, shares, strict=True):
@@ -657,17 +620,32 @@ def _unweighted_log_likelihood(fit: Fitted, posterior: Posterior, data: Data | N
     eliminated = posterior.elimination()
     if eliminated is not None:
         return _summed_log_likelihood(fit, data, *eliminated)
+    nodes = posterior.generative("predict")
+    given = posterior_values(fit) if data is None else _held(fit, nodes, data)
+    coords, layout = _coords(fit), nodes
+    shape, terms = [len(axis) for axis in coords.values()], None
+    if given.keys() >= set(nodes.random):
+        terms = nodes.log_densities({name: given[name] for name in nodes.random}, math.prod(shape))
+    if terms is None:
+        terms, layout = _graph_log_likelihood(fit, posterior, data)
+    shaped = {name: term.reshape(*shape, *term.shape[1:]) for name, term in terms.items()}
+    return dataset(shaped, layout, coords, {"creation_library": "bayeslab"}).to_dataset()
+
+
+def _graph_log_likelihood(
+    fit: Fitted, posterior: Posterior, data: Data | None
+) -> tuple[dict[str, np.ndarray], GraphLayout]:
     graph = pointwise_graph(posterior)
-    values = value_draws(fit, graph, data)
     observed = list(graph.observed_RVs)
-    terms = expand(graph, values, graph.logp(vars=observed, sum=False, jacobian=False))
-    chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
-    coords = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
-    shaped = {
-        rv.name.removesuffix("_observed"): term.reshape(chains, draws, *term.shape[1:])
-        for rv, term in zip(observed, terms, strict=True)
-    }
-    return dataset(shaped, GraphLayout(graph), coords, {"creation_library": "bayeslab"}).to_dataset()
+    terms = expand(graph, value_draws(fit, graph, data), graph.logp(vars=observed, sum=False, jacobian=False))
+    named = {rv.name.removesuffix("_observed"): term for rv, term in zip(observed, terms, strict=True)}
+    return named, GraphLayout(graph)
+
+
+def _refuse_lacking(names: Iterable[str], held: Mapping[str, np.ndarray]) -> None:
+    lacking = [name for name in names if name not in held]
+    if lacking:
+        raise DataError(f"the fit has no draws of '{lacking[0]}' for these data", code="not-kept")
 
 
 def log_prior(fit: Fitted) -> xr.Dataset:
@@ -701,10 +679,8 @@ def _numbered(name: str, values: np.ndarray) -> tuple[str, ...]:
 
 def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, sums: Eliminated) -> xr.Dataset:
     """Likelihood terms with the discrete nodes summed out, one per observation."""
-    held = posterior_values(fit) if data is None else _held(fit, graph, data)
-    lacking = [rv.name for rv in graph.free_RVs if rv.name not in held]
-    if lacking:
-        raise DataError(f"the fit has no draws of '{lacking[0]}' for these data", code="not-kept")
+    held = posterior_values(fit) if data is None else _held(fit, GraphGenerative(graph), data)
+    _refuse_lacking([rv.name for rv in graph.free_RVs], held)
     sums.check_terms()
     chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
     made = [sums.terms(tables) for tables in tables_at(graph, sums, held, chains * draws)]
@@ -748,8 +724,6 @@ def value_draws(fit: Fitted, graph: pymc.Model, data: Data | None = None) -> dic
         raw = fit.data_tree["unconstrained_posterior"].to_dataset()
         if names <= set(raw.data_vars):
             return {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in raw.data_vars.items()}
-    held = posterior_values(fit) if data is None else _held(fit, graph, data)
-    lacking = [rv.name for rv in graph.free_RVs if rv.name not in held]
-    if lacking:
-        raise DataError(f"the fit has no draws of '{lacking[0]}' for these data", code="not-kept")
+    held = posterior_values(fit) if data is None else _held(fit, GraphGenerative(graph), data)
+    _refuse_lacking([rv.name for rv in graph.free_RVs], held)
     return unconstrained(graph, held)

@@ -21,7 +21,7 @@ from bayeslab.posterior.machine.laws import Law
 from bayeslab.posterior.machine.program import Builder
 from bayeslab.posterior.machine.transforms import Interval, Transform
 
-__all__ = ["computed_rows", "sampled_rows"]
+__all__ = ["RowsInTurn", "computed_rows", "sampled_rows"]
 
 # Largest number of rows that are computed without a loop.
 _MOST_ROWS = 2_000
@@ -54,6 +54,10 @@ class Reader(Protocol):
         """A distribution with the given parameters."""
         ...
 
+    def parameter_of(self, shape: tuple[int, ...], transform: Transform | None) -> tuple[Var, Var]:
+        """The coordinates and the value of a parameter of a shape."""
+        ...
+
     def sampled(
         self,
         name: str,
@@ -69,7 +73,7 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows(Law):
+class RowsInTurn(Law):
     """The conditional distribution of each row of a series given the rows before it, at one value of the series."""
 
     law: Law
@@ -351,8 +355,7 @@ def sampled_rows(reader: Reader, node: Node) -> Term:
     if isinstance(mapped, Interval):
         raise NotLowered(node.name, "a support that depends on the row")
     whole_shape = (*shape, length)
-    coordinates = reader.builder.parameter(int(np.prod(whole_shape))).reshape(whole_shape)
-    value = coordinates if mapped is None else mapped.backward(coordinates)
+    coordinates, value = reader.parameter_of(whole_shape, mapped)
     whole = reader.builder.concatenate([before[..., None].broadcast_to((*shape, order)), value], -1)
 
     def in_all(name: str) -> Term:
@@ -368,6 +371,6 @@ def sampled_rows(reader: Reader, node: Node) -> Term:
         return split.parts[name]
 
     first = before[..., None].broadcast_to(whole_shape)
-    rows = _Rows(reader.builder, whole_shape, law(in_all, node.dims), mapped, first)
+    rows = RowsInTurn(reader.builder, whole_shape, law(in_all, node.dims), mapped, first)
     reader.sampled(node.name, rows, node.dims, mapped, coordinates, value, first)
     return Term(value, node.dims)

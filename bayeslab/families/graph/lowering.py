@@ -7,7 +7,7 @@ means the same in both.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,7 @@ from bayeslab.families.graph.lowered_integrals import integrate
 from bayeslab.families.graph.lowered_recursions import computed_rows, sampled_rows
 from bayeslab.families.graph.lowered_rows import HiddenRows
 from bayeslab.families.graph.lowered_sums import states_of, sum_out
+from bayeslab.families.graph.scope import Purpose
 from bayeslab.families.graph.spec import spec_of
 from bayeslab.families.graph.state_components import StateNode, component_of
 from bayeslab.families.graph.states import cells_of, check_state_node
@@ -97,8 +98,16 @@ class Lowering(Walk):
         States and functions that are integrated out.
     """
 
-    def __init__(self, model: Model, data: Data, weights: Mapping[str, np.ndarray], integrals: frozenset[str]) -> None:
-        super().__init__(model, data, "fit", ())
+    def __init__(
+        self,
+        model: Model,
+        data: Data,
+        weights: Mapping[str, np.ndarray],
+        integrals: frozenset[str],
+        purpose: Purpose = "fit",
+        targets: Collection[str] = (),
+    ) -> None:
+        super().__init__(model, data, purpose, targets)
         self.weights = weights
         self.parameters: list[Parameter] = []
         self.computed_nodes: list[str] = []
@@ -216,11 +225,15 @@ class Lowering(Walk):
         self, name: str, law: Law, dims: tuple[str, ...], transform: Transform | None, start: Var | None = None
     ) -> Var:
         """The value of a random node without data, whose density is added to the total."""
-        shape = law.shape if transform is None else transform.shape(law.shape)
-        coordinates = self.builder.parameter(int(np.prod(shape))).reshape(shape)
-        value = coordinates if transform is None else transform.backward(coordinates)
+        coordinates, value = self.parameter_of(law.shape, transform)
         self.sampled(name, law, dims, transform, coordinates, value, law.start() if start is None else start)
         return value
+
+    def parameter_of(self, shape: tuple[int, ...], transform: Transform | None) -> tuple[Var, Var]:
+        """The coordinates and the value of a parameter of a shape."""
+        within = shape if transform is None else transform.shape(shape)
+        coordinates = self.builder.parameter(int(np.prod(within))).reshape(within)
+        return coordinates, coordinates if transform is None else transform.backward(coordinates)
 
     def sampled(
         self,
@@ -415,17 +428,23 @@ class Lowering(Walk):
             return
         if weight is not None:
             raise NotLowered(node.name, "weights of rows of which some are missing")
+        self.terms[node.name] = self._imputed(node, law, dims, observed)
+        known = np.asarray(np.ma.getdata(observed)[~gone], dtype=float)
+        law.rows(~gone).add(self.builder.constant(known))
+
+    def _imputed(self, node: Node, law: Law, dims: tuple[str, ...], observed: Any) -> Term:
+        """An observed node of which some cells are missing: these are a parameter."""
+        gone = np.ma.getmaskarray(observed)
         missing = law.rows(gone)
         of_missing = (f"{node.name}_missing",) if len(dims) == 1 else ()
         if of_missing:
             self.coordinate(of_missing[0], self.labels[dims[0]][gone].tolist())
         filled = self.free(f"{node.name}_unobserved", missing, of_missing, missing.transform())
         known = np.asarray(np.ma.getdata(observed)[~gone], dtype=float)
-        law.rows(~gone).add(self.builder.constant(known))
         place = np.empty(gone.shape, dtype=np.int64)
         place[~gone], place[gone] = np.arange(known.size), known.size + np.arange(int(gone.sum()))
         whole = self.builder.concatenate([known, filled])[place]
-        self.terms[node.name] = self._observed(node, whole, dims)
+        return self._observed(node, whole, dims)
 
     def _observed(self, node: Node, value: Any, dims: tuple[str, ...]) -> Term:
         """The observed node for use in expressions: a factor if its cells are levels."""
@@ -446,9 +465,12 @@ class Lowering(Walk):
             law = _above_zero(law)
         elif law.transform() is not None:
             raise NotLowered(node.name, f"an ordered vector with the prior {law.word}")
+        self.terms[node.name] = Term(self.in_order(node, law, positive), node.dims)
+
+    def in_order(self, node: Node, law: Scalar, positive: bool) -> Var:
+        """The value of an ordered vector."""
         start = self.builder.constant(_order_statistics(law))
-        value = self.free(node.name, law, node.dims, Ordered(positive), start)
-        self.terms[node.name] = Term(value, node.dims)
+        return self.free(node.name, law, node.dims, Ordered(positive), start)
 
     def correlations(self, node: Node, word: str, tree: ast.Call) -> None:
         if len(node.dims) != 2 or len(set(self.lengths(node.dims))) != 1:

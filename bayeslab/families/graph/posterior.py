@@ -21,6 +21,7 @@ from bayeslab.families.graph.discrete_only import DiscretePiece, all_discrete
 from bayeslab.families.graph.domains import Domains
 from bayeslab.families.graph.gaps import nodes_with_gaps
 from bayeslab.families.graph.integrals import integrals_of
+from bayeslab.families.graph.lowered_generative import generative
 from bayeslab.families.graph.lowering import lowered
 from bayeslab.families.graph.path_labels import Hidden, HiddenInGraph, HiddenInProgram
 from bayeslab.families.graph.path_labels import relabelled as renamed
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from bayeslab.families.graph.joint_sums import JointSum
     from bayeslab.families.graph.path_sums import Sums
     from bayeslab.families.graph.state_sums import StateSum
+    from bayeslab.posterior.generative import Generative
     from bayeslab.posterior.machine.model import MachineModel
 
 __all__ = ["GraphPosterior"]
@@ -232,14 +234,7 @@ class GraphPosterior(Posterior):
         ModelError, DataError
             The graph cannot be built; the error has the path of the node, and PyMC's message if PyMC refused.
         """
-        if self.data.origin is not None:
-            # The data of the fit were checked at binding; for new rows the parameters of their draws remain to be
-            # checked.
-            nodes = nodes_of(self.spec.nodes)
-            domains = Domains(nodes, self.data)
-            for node in nodes.values():
-                with node_errors(node):
-                    domains.check_parameters(node)
+        self._check_new_rows()
         builder, built = self._built(purpose, targets)
         latent = list(self.summed_out()) if purpose == "fit" else []
         if not latent:
@@ -250,6 +245,24 @@ class GraphPosterior(Posterior):
             # They are recovered after sampling, with their dims.
             built.named_vars_to_dims[name] = builder.nodes[name].dims
         return built
+
+    def _check_new_rows(self) -> None:
+        """Check the parameters of draws of new rows; the data of the fit were checked at binding."""
+        if self.data.origin is None:
+            return
+        nodes = nodes_of(self.spec.nodes)
+        domains = Domains(nodes, self.data)
+        for node in nodes.values():
+            with node_errors(node):
+                domains.check_parameters(node)
+
+    def generative(self, purpose: Purpose, targets: Collection[str] = ()) -> Generative:
+        self._check_new_rows()
+        try:
+            return generative(self.model, self.data, purpose, targets)
+        except (NotLowered, BayeslabError):
+            # What the machine does not know is drawn by PyMC; of other errors the graph has the same, or none.
+            return super().generative(purpose, targets)
 
     def _built(self, purpose: Purpose, targets: Collection[str]) -> tuple[Builder, pymc.Model]:
         """The graph and its builder; states and functions are summed out if that is exact, otherwise sampled."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pymc
 
     from bayeslab.posterior.answer import Plan
+    from bayeslab.posterior.generative import Generative
     from bayeslab.posterior.machine.model import MachineModel
 
 __all__ = ["RegressionPosterior"]
@@ -96,6 +97,11 @@ class RegressionPosterior(Posterior):
                 return with_rows_summed(lowered)
             built = GraphPosterior(lowered.model, lowered.data).graph(purpose=purpose, targets=targets)
         return with_weights(lowered, built) if purpose == "fit" and lowered.weights is not None else built
+
+    def generative(self, purpose: Purpose, targets: Collection[str] = ()) -> Generative:
+        lowered = self.lowered
+        with written_places(lowered.spec, lowered.nodes):
+            return GraphPosterior(lowered.model, lowered.data).generative(purpose, targets)
 
     def machine_model(self) -> MachineModel:
         return machine_model(self.lowered)

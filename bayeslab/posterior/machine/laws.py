@@ -36,6 +36,9 @@ __all__ = [
     "MultivariateNormal",
     "Scalar",
     "ZeroSumNormal",
+    "beside",
+    "chosen",
+    "multinomial",
     "ordered_categories",
 ]
 
@@ -95,10 +98,19 @@ class Law(ABC):
         """
         raise NotImplementedError
 
+    def draws(self, rng: np.random.Generator, inputs: Sequence[np.ndarray], n: int) -> np.ndarray:
+        """Draws (n, ...), one at each of n values of the parameters (n, ...)."""
+        return np.stack([self.draw(rng, [value[i] for value in inputs]) for i in range(n)])
+
     @property
     def improper(self) -> bool:
         """Whether the density has no integral."""
         return False
+
+    @property
+    def drawable(self) -> bool:
+        """Whether the distribution can be drawn from."""
+        return not self.improper
 
     @property
     def centred(self) -> bool:
@@ -113,6 +125,26 @@ class Law(ABC):
     def rows(self, where: np.ndarray) -> Law:
         """The distribution of the cells where a mask is true, as a vector."""
         raise NotLowered(type(self).__name__, "missing cells of it")
+
+
+def beside(value: np.ndarray, axes: int) -> np.ndarray:
+    """An array with its first axis, then axes of length one, then its others, ``axes`` in total after the first."""
+    return value.reshape(len(value), *[1] * (axes - value.ndim + 1), *value.shape[1:])
+
+
+def chosen(rng: np.random.Generator, logs: np.ndarray) -> np.ndarray:
+    """Categories drawn with probabilities whose logarithms, up to a constant, are along the last axis.
+
+    Raises
+    ------
+    ValueError
+        A probability is not a number.
+    """
+    weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    if np.isnan(weights).any():
+        raise ValueError("p contains NaNs")
+    ends = weights.cumsum(axis=-1)
+    return np.asarray((rng.random((*logs.shape[:-1], 1)) * ends[..., -1:] >= ends[..., :-1]).sum(axis=-1))
 
 
 def _map(op: str, *values: Any) -> Any:
@@ -248,6 +280,13 @@ class Scalar(Law):
             raise NotImplementedError
         return np.asarray(functions.draw(rng, self.shape, *inputs), dtype=np.float64)
 
+    def draws(self, rng: np.random.Generator, inputs: Sequence[np.ndarray], n: int) -> np.ndarray:
+        functions = maths(self.word)
+        if functions is None or self.improper:
+            raise NotImplementedError
+        parameters = [beside(value, len(self.shape)) for value in inputs]
+        return np.asarray(functions.draw(rng, (n, *self.shape), *parameters), dtype=np.float64)
+
     @property
     def improper(self) -> bool:
         return self.word in ("Flat", "HalfFlat")
@@ -295,6 +334,21 @@ class Categories(Law):
         table = self.logs.broadcast_to((*self.shape, most + 1))
         at: Any = np.indices(self.shape) if self.shape else []
         return table[(*at, values.astype(np.int64))]
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        return (self.logs,)
+
+    def draw(self, rng: np.random.Generator, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        return self.draws(rng, [inputs[0][None]], 1)[0]
+
+    def draws(self, rng: np.random.Generator, inputs: Sequence[np.ndarray], n: int) -> np.ndarray:
+        logs = beside(inputs[0], len(self.shape) + 1)
+        return chosen(rng, np.broadcast_to(logs, (n, *self.shape, logs.shape[-1])))
+
+    def rows(self, where: np.ndarray) -> Categories:
+        logs = self.logs.broadcast_to((*self.shape, self.logs.shape[-1]))[np.nonzero(where)]
+        return replace(self, shape=(int(np.sum(where)),), logs=logs)
 
 
 def ordered_categories(
@@ -351,6 +405,19 @@ class Counts(Law):
         # A count of 0 of an impossible category is possible.
         terms = logs * values if np.all(values) else _map("where", values > 0, logs * values, 0.0)
         return terms.sum(-1) + constant
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        return (self.n, self.p)
+
+    def draw(self, rng: np.random.Generator, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        n, p = inputs
+        return multinomial(rng, n, np.broadcast_to(p, self.shape))
+
+
+def multinomial(rng: np.random.Generator, n: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Counts with probabilities along the last axis."""
+    return np.asarray(rng.multinomial(np.asarray(n, dtype=np.int64), p / p.sum(axis=-1, keepdims=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -534,3 +601,28 @@ class Mixed(Law):
             each = stack([component.log_density(x) for component in self.components], -1)
         batch = self.shape[: len(self.shape) - self.support]
         return logsumexp(_map("log", self.weights) + each, -1).broadcast_to(batch)
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        return (self.weights, *(var for component in self.components for var in component.inputs))
+
+    def draw(self, rng: np.random.Generator, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        return self.draws(rng, [value[None] for value in inputs], 1)[0]
+
+    def draws(self, rng: np.random.Generator, inputs: Sequence[np.ndarray], n: int) -> np.ndarray:
+        weights, *rest = inputs
+        batch = self.shape[: len(self.shape) - self.support]
+        with np.errstate(divide="ignore"):
+            logs = np.log(beside(weights, len(batch) + 1))
+        which = chosen(rng, np.broadcast_to(logs, (n, *batch, logs.shape[-1])))
+        if len(self.components) == 1:
+            each = self.components[0].draws(rng, rest, n)
+        else:
+            parts, at = [], 0
+            for component in self.components:
+                count = len(component.inputs)
+                parts.append(component.draws(rng, rest[at : at + count], n))
+                at += count
+            each = np.stack(parts, axis=1 + len(batch))
+        index = which.reshape(*which.shape, 1, *[1] * self.support)
+        return np.take_along_axis(each, index, axis=1 + len(batch)).squeeze(1 + len(batch))

@@ -11,7 +11,15 @@ import numpy as np
 from bayeslab.constants import HALF_LOG_2PI, LOG_PI
 from bayeslab.posterior.machine.arrays import NotLowered, Var
 from bayeslab.posterior.machine.functions import cholesky, cumprod, cumsum, diagonal, inv, solve_triangular
-from bayeslab.posterior.machine.laws import Categories, Law, Mixed, MultivariateNormal, Scalar, ordered_categories
+from bayeslab.posterior.machine.laws import (
+    Categories,
+    Law,
+    Mixed,
+    MultivariateNormal,
+    Scalar,
+    multinomial,
+    ordered_categories,
+)
 from bayeslab.posterior.machine.program import Builder
 from bayeslab.posterior.machine.transforms import SIMPLEX, Transform, interval
 
@@ -192,6 +200,14 @@ class DirichletCounts(Law):
         rising = builder.log_density("rising", builder.constant(values), 1.0, a).sum(-1)
         return rising - builder.log_density("rising", builder.constant(n), 1.0, a.sum(-1)) + constant
 
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        return (self.n, self.a)
+
+    def draw(self, rng: np.random.Generator, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        n, a = inputs
+        return multinomial(rng, n, rng.standard_gamma(np.broadcast_to(a, self.shape)))
+
 
 @dataclass(frozen=True, eq=False)
 class OrderedCounts(Law):
@@ -205,6 +221,14 @@ class OrderedCounts(Law):
         values, n = _counts("OrderedMultinomial", x, self.n, self.shape)
         constant = _log_factorial(n) - _log_factorial(values).sum(axis=-1)
         return (self.categories.logs.broadcast_to(self.shape) * values).sum(-1) + constant
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        return (self.n, self.categories.logs)
+
+    def draw(self, rng: np.random.Generator, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        n, logs = inputs
+        return multinomial(rng, n, np.exp(np.broadcast_to(logs, self.shape)))
 
 
 def _log_factorial(x: np.ndarray) -> np.ndarray:
@@ -254,6 +278,16 @@ class ConditionalAutoregression(Law):
     def start(self) -> Var:
         return self.mu.broadcast_to(self.shape)
 
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        return (self.mu, self.adjacency, self.alpha, self.tau)
+
+    def draw(self, rng: np.random.Generator, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        mu, w, alpha, tau = inputs
+        factor = np.linalg.cholesky(tau * (np.diag(w.sum(axis=0)) - alpha * w))
+        z = rng.standard_normal(self.shape)
+        return np.asarray(mu + np.linalg.solve(factor.T, z.reshape(-1, z.shape[-1]).T).T.reshape(self.shape))
+
 
 @dataclass(frozen=True, eq=False)
 class Intrinsic(Law):
@@ -275,6 +309,10 @@ class Intrinsic(Law):
 
     def start(self) -> Var:
         return self.builder.constant(np.zeros(self.shape))
+
+    @property
+    def drawable(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,6 +383,21 @@ class Autoregression(Law):
     def start(self) -> Var:
         return self.initial.start()[..., -1:].broadcast_to(self.shape)
 
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        return (self.rho, *self.initial.inputs, *self.noise.inputs)
+
+    def draw(self, rng: np.random.Generator, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        rho, rest, count, skip = inputs[0], inputs[1:], len(self.initial.inputs), int(self.constant)
+        order = rho.shape[-1] - skip
+        out = np.concatenate([self.initial.draw(rng, rest[:count]), self.noise.draw(rng, rest[count:])], axis=-1)
+        for t in range(order, self.shape[-1]):
+            for lag in range(1, order + 1):
+                out[..., t] += rho[..., skip + lag - 1] * out[..., t - lag]
+            if self.constant:
+                out[..., t] += rho[..., 0]
+        return out
+
 
 @dataclass(frozen=True, eq=False)
 class Garch(Law):
@@ -372,6 +425,19 @@ class Garch(Law):
 
     def start(self) -> Var:
         return self.builder.constant(np.zeros(self.shape))
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        return (self.omega, self.alpha, self.beta, self.initial)
+
+    def draw(self, rng: np.random.Generator, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        omega, alpha, beta, first = inputs
+        out, variance = rng.standard_normal(self.shape), np.broadcast_to(first**2, self.shape[:-1])
+        for t in range(self.shape[-1]):
+            if t:
+                variance = omega + alpha * out[..., t - 1] ** 2 + beta * variance
+            out[..., t] *= np.sqrt(variance)
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -481,3 +547,10 @@ class Point(Law):
 
     def log_density(self, x: Var) -> Var:
         return _map("where", _map("equal", x.broadcast_to(self.shape), self.c), self.builder.constant(0.0), -np.inf)
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        return (self.c,)
+
+    def draw(self, rng: np.random.Generator, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        return np.broadcast_to(inputs[0], self.shape).copy()

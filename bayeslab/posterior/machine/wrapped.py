@@ -10,7 +10,7 @@ import numpy as np
 
 from bayeslab.distributions import DISTRIBUTIONS, maths
 from bayeslab.posterior.machine.arrays import NotLowered, Var
-from bayeslab.posterior.machine.laws import Law, Scalar
+from bayeslab.posterior.machine.laws import Law, Scalar, beside
 from bayeslab.posterior.machine.transforms import Transform, interval
 
 __all__ = ["Censored", "Truncated"]
@@ -119,18 +119,24 @@ class Truncated(_Wrapped):
         return (*self.base.parameters, self.lower, self.upper)
 
     def draw(self, rng: np.random.Generator, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        return self._within(rng, self.shape, inputs)
+
+    def draws(self, rng: np.random.Generator, inputs: Sequence[np.ndarray], n: int) -> np.ndarray:
+        return self._within(rng, (n, *self.shape), [beside(value, len(self.shape)) for value in inputs])
+
+    def _within(self, rng: np.random.Generator, size: tuple[int, ...], inputs: Sequence[np.ndarray]) -> np.ndarray:
         """Draws of the base distribution by rejection of values outside the interval."""
         *parameters, lower, upper = inputs
         functions = maths(self.base.word)
         if functions is None:
             raise NotImplementedError
         draw: Callable[..., Any] = functions.draw
-        out = np.asarray(draw(rng, self.shape, *parameters), dtype=np.float64)
+        out = np.asarray(draw(rng, size, *parameters), dtype=np.float64)
         for _ in range(1000):
             outside = (out < lower) | (out > upper)
             if not outside.any():
                 return out
-            out = np.where(outside, draw(rng, self.shape, *parameters), out)
+            out = np.where(outside, draw(rng, size, *parameters), out)
         raise NotImplementedError
 
 
@@ -171,6 +177,19 @@ class Censored(_Wrapped):
             kept = cells if where is None else cells & where
             if kept.any():
                 self.builder.density(name, value, *self.base.parameters, where=kept, weight=weight)
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        return (*self.base.parameters, self.lower, self.upper)
+
+    def draw(self, rng: np.random.Generator, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        *parameters, lower, upper = inputs
+        return np.clip(self.base.draw(rng, parameters), lower, upper)
+
+    def draws(self, rng: np.random.Generator, inputs: Sequence[np.ndarray], n: int) -> np.ndarray:
+        *parameters, lower, upper = inputs
+        ends = (beside(end, len(self.shape)) for end in (lower, upper))
+        return np.clip(self.base.draws(rng, parameters, n), *ends)
 
     def log_density(self, x: Var) -> Var:
         x, out = x.broadcast_to(self.shape), None

@@ -1,0 +1,129 @@
+"""The nodes of a graph on their natural scale, as a program of the density machine: for draws, and for densities."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from bayeslab.data.bound import Data
+from bayeslab.families.graph.gaps import below
+from bayeslab.families.graph.lowered_recursions import RowsInTurn
+from bayeslab.families.graph.lowering import Lowering
+from bayeslab.families.graph.scope import Purpose
+from bayeslab.families.graph.states import series_of
+from bayeslab.language.algebra import Term
+from bayeslab.language.nodes import Node
+from bayeslab.language.spec import Model
+from bayeslab.posterior.machine.arrays import NotLowered, Var
+from bayeslab.posterior.machine.generative import MachineGenerative, ObservedNode, RandomNode
+from bayeslab.posterior.machine.laws import Law, Scalar
+from bayeslab.posterior.machine.transforms import Transform
+
+__all__ = ["generative"]
+
+
+def generative(model: Model, data: Data, purpose: Purpose, targets: Collection[str]) -> MachineGenerative:
+    """The nodes of a model on its data.
+
+    Parameters
+    ----------
+    purpose, targets
+        As for a graph: see :meth:`bayeslab.families.graph.posterior.GraphPosterior.graph`.
+
+    Raises
+    ------
+    NotLowered
+        The machine does not know a part of the model.
+    """
+    walk = _Generative(model, data, {}, frozenset(), purpose, targets)
+    walk.walk()
+    values = {name: walk.builder.as_var(walk.terms[name].value) for name in walk.computed_nodes}
+    return MachineGenerative(
+        walk.builder, tuple(walk.random_nodes), values, tuple(walk.observed_nodes), walk.dims, walk.coords
+    )
+
+
+class _Generative(Lowering):
+    """Lowers nodes whose values are those of the program's point."""
+
+    random_nodes: list[RandomNode]
+    observed_nodes: list[ObservedNode]
+
+    def walk(self) -> None:
+        """Evaluate every node."""
+        self.random_nodes, self.observed_nodes = [], []
+        if self.data.origin is not None and series_of(self.data) is not self.data:
+            fitted = [node for node in self.nodes.values() if node.states or node.process]
+            if fitted:
+                raise NotLowered(fitted[0].name, "values at other rows than those of the fit")
+        super().walk()
+
+    def potential(self, node: Node, value: Any) -> None:
+        """Potentials are not drawn."""
+
+    def parameter_of(self, shape: tuple[int, ...], transform: Transform | None) -> tuple[Var, Var]:
+        value = self.builder.parameter(int(np.prod(shape))).reshape(shape)
+        return value, value
+
+    def free(
+        self, name: str, law: Law, dims: tuple[str, ...], transform: Transform | None, start: Var | None = None
+    ) -> Var:
+        value = self.parameter_of(law.shape, None)[1]
+        self._add(RandomNode(name, law, value), dims)
+        return value
+
+    def sampled(
+        self,
+        name: str,
+        law: Law,
+        dims: tuple[str, ...],
+        transform: Transform | None,
+        coordinates: Var,
+        value: Var,
+        start: Var,
+    ) -> None:
+        assert isinstance(law, RowsInTurn)
+        if not isinstance(law.law, Scalar):
+            raise NotLowered(name, "rows that depend on those before, and are not single numbers")
+        self._add(RandomNode(name, law.law, value, in_turn=True), dims)
+
+    def _add(self, node: RandomNode, dims: tuple[str, ...]) -> None:
+        self.random_nodes.append(node)
+        if dims:
+            self.dims[node.name] = dims
+
+    def in_order(self, node: Node, law: Scalar, positive: bool) -> Var:
+        if not law.exchangeable:
+            raise NotLowered(node.name, "draws of an ordered vector whose elements have different distributions")
+        value = self.parameter_of(law.shape, None)[1]
+        self._add(RandomNode(node.name, law, value, in_order=True), node.dims)
+        return value
+
+    def register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> None:
+        law: Law = drawn
+        if observed is None:
+            value = self.builder.unknown(law.shape) if node.discrete else self.parameter_of(law.shape, None)[1]
+            self._add(RandomNode(node.name, law, value), dims)
+            self.terms[node.name] = Term(value, dims)
+            return
+        cells, gone = np.asarray(np.ma.getdata(observed)), np.ma.getmaskarray(observed)
+        self.dims[node.name] = dims
+        if not gone.any():
+            values = self.builder.constant(cells)
+            self.observed_nodes.append(ObservedNode(node.name, law, values))
+            self.terms[node.name] = self._observed(node, values, dims)
+            return
+        self.observed_nodes.append(ObservedNode(node.name, law.rows(~gone), self.builder.constant(cells[~gone])))
+        if not (node.discrete or node.atoms):
+            self.terms[node.name] = self._imputed(node, law, dims, observed)
+        elif below(self.nodes, node.name):
+            raise NotLowered(node.name, "missing cells on which other nodes depend")
+        else:
+            self.terms[node.name] = self._observed(node, self.builder.constant(cells), dims)
+
+    def row_by_row(self, group: list[Node]) -> None:
+        if any(node.kind == "random" for node in group):
+            raise NotLowered(group[0].name, "rows that are drawn one after another, of several nodes")
+        super().row_by_row(group)

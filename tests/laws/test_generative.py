@@ -1,0 +1,191 @@
+"""Nodes on their natural scale by the machine: densities of data and draws are those of SciPy and of the PyMC graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import bayeslab as bl
+from bayeslab.posterior.evaluation import expand
+from bayeslab.posterior.generative import GraphGenerative
+from bayeslab.posterior.machine.density import MachineDensity
+from bayeslab.posterior.machine.generative import MachineGenerative
+from bayeslab.preparation import Source
+from bayeslab.results.predict import pointwise_graph
+from tests.laws.test_machine_models import QUICK, SLOW
+from tests.models.shipped import MODELS
+
+#: Near the end points of a Beta, and of chances near one, PyMC's formulas have no digits.
+NEAR = {"gasoline": 0.03, "birth_weight": 0.03}
+#: Models whose states or functions are integrated out: each observation has its density given all others.
+INTEGRATED = {"airline", "radon_map"}
+DIMS = {"k": 3, "t": 6, "l": "k"}
+
+
+def posterior_of(nodes, dims=DIMS, **columns):
+    source = Source(bl.Model(model={"family": "graph", "nodes": nodes}, data={"rows": "row"}, dims=dims))
+    return source.posterior(source.bound(columns or None).dataset)
+
+
+def agree(posterior, values, unconstrained):
+    """Log densities of the machine at draws, and of the graph at their unconstrained values."""
+    nodes = posterior.generative("predict")
+    assert isinstance(nodes, MachineGenerative)
+    n = len(next(iter(values.values())))
+    mine, graph = nodes.log_densities({name: values[name] for name in nodes.random}, n), pointwise_graph(posterior)
+    observed = list(graph.observed_RVs)
+    theirs = expand(graph, unconstrained, graph.logp(vars=observed, sum=False, jacobian=False))
+    assert mine.keys() == {rv.name.removesuffix("_observed") for rv in observed}
+    for rv, terms in zip(observed, theirs, strict=True):
+        each = mine[rv.name.removesuffix("_observed")]
+        assert each.shape == terms.shape
+        np.testing.assert_allclose(each, terms, rtol=1e-9, atol=1e-9)
+    return mine
+
+
+def at_points(posterior, spread):
+    machine = posterior.machine_model()
+    at = machine.start()
+    points = at + spread * np.random.default_rng(1).standard_normal((4, at.size))
+    return machine.program.outputs(points), MachineDensity(machine, posterior.graph).split(points)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*QUICK, *(pytest.param(n, marks=pytest.mark.slow(why="compiles")) for n in SLOW if n not in INTEGRATED)],
+)
+def test_log_densities_of_observations_are_those_of_the_graph(name):
+    source = Source(MODELS / f"{name}.yaml")
+    posterior = source.posterior(source.bound(None).dataset)
+    agree(posterior, *at_points(posterior, NEAR.get(name, 0.3)))
+
+
+def test_log_densities_are_those_of_scipy():
+    y, k = np.array([0.3, np.nan, -1.2]), np.array([2.0, 0.0, np.nan])
+    posterior = posterior_of({"m": "Normal(0, 1)", "s": "HalfNormal(1)", "y[row]": "Normal(m, s)",
+                              "k[row]": "Poisson(exp(m))"}, y=y, k=k)  # fmt: skip
+    nodes, rng = posterior.generative("predict"), np.random.default_rng(2)
+    assert nodes.random == ("m", "s", "y_unobserved")
+    draws = {"m": rng.normal(size=5), "s": rng.uniform(0.5, 2, 5), "y_unobserved": rng.normal(size=(5, 1))}
+    logs, m, s = nodes.log_densities(draws), draws["m"][:, None], draws["s"][:, None]
+    np.testing.assert_allclose(logs["y"], stats.norm.logpdf(y[[0, 2]], m, s), rtol=1e-13)
+    np.testing.assert_allclose(logs["k"], stats.poisson.logpmf(k[:2], np.exp(m)), rtol=1e-13)
+
+
+@pytest.mark.slow(why="compiles")
+def test_log_densities_of_nodes_with_gaps_and_past_are_those_of_the_graph():
+    rng = np.random.default_rng(3)
+    y = np.where(np.arange(12) % 5 == 2, np.nan, rng.normal(size=12))
+    x = rng.normal(size=12)
+    nodes = {
+        "b": "Normal(0, 1)", "s": "HalfNormal(1)", "z[row]": "Normal(b * lag(z, 1), s)",
+        "y[row]": "StudentT(4, b, s)", "w[row]": "Normal(y, s)",
+    }  # fmt: skip
+    posterior = posterior_of(nodes, y=y, z=x, w=x)
+    logs = agree(posterior, *at_points(posterior, 0.3))
+    assert {name: values.shape[1] for name, values in logs.items()} == {"z": 11, "y": 10, "w": 12}
+
+
+#: Distributions of y with parameters that vary from draw to draw, and their distribution functions.
+CUMULATIVE = {
+    "Normal(m, s)": lambda y, m, s: stats.norm.cdf(y, m, s),
+    "Gamma(2, s)": lambda y, m, s: stats.gamma.cdf(y, 2, scale=1 / s),
+    "StudentT(4, m, s)": lambda y, m, s: stats.t.cdf(y, 4, m, s),
+    "Beta(1 + s, 2)": lambda y, m, s: stats.beta.cdf(y, 1 + s, 2),
+    "Truncated(Gumbel(m, s), lower=m, upper=m + s)": lambda y, m, s: (
+        (stats.gumbel_r.cdf(y, m, s) - stats.gumbel_r.cdf(m, m, s))
+        / (stats.gumbel_r.cdf(m + s, m, s) - stats.gumbel_r.cdf(m, m, s))
+    ),
+    "Mixture([0.3, 0.7], [Normal(m, s), Gumbel(m, s)])": lambda y, m, s: (
+        0.3 * stats.norm.cdf(y, m, s) + 0.7 * stats.gumbel_r.cdf(y, m, s)
+    ),
+    "Poisson(s)": lambda y, m, s: stats.poisson.cdf(y, s),
+    "NegativeBinomial(s, 2)": lambda y, m, s: stats.nbinom.cdf(y, 2, 2 / (2 + s)),
+    "Categorical([0.2, 0.3, 0.5])": lambda y, m, s: np.choose(np.clip(y + 1, 0, 3).astype(int), [0.0, 0.2, 0.5, 1.0]),
+    "OrderedLogistic(eta=m, cutpoints=[-1, 1])": lambda y, m, s: np.choose(
+        np.clip(y + 1, 0, 3).astype(int), [0.0 * m, stats.logistic.cdf(-1 - m), stats.logistic.cdf(1 - m), 1.0 + 0 * m]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CUMULATIVE)
+def test_draws_have_the_distribution_functions_of_scipy(text):
+    """By Kolmogorov and Smirnov; jumps of discrete distributions are filled with uniform numbers."""
+    posterior = posterior_of({"m": "Normal(0, 1)", "s": "HalfNormal(1)", "y[t]": text})
+    nodes, rng, n = posterior.generative("simulate"), np.random.default_rng(4), 3000
+    given = {"m": rng.normal(size=n), "s": rng.uniform(0.5, 2, n)}
+    assert isinstance(nodes, MachineGenerative)
+    y = nodes.draw(["y"], given, 5)["y"]
+    m, s = np.broadcast_arrays(given["m"][:, None], given["s"][:, None], y)[:2]
+    u = CUMULATIVE[text](y, m, s)
+    if y.dtype.kind == "i":
+        below = CUMULATIVE[text](y - 1, m, s)
+        u = below + rng.random(y.shape) * (u - below)
+    assert stats.kstest(u.ravel(), "uniform").pvalue > 1e-3
+    # Rows of a draw are independent given its parameters.
+    assert abs(np.corrcoef(u[:, 0], u[:, 1])[0, 1]) < 4 / np.sqrt(n)
+
+
+#: Models whose draws are compared with those of the graph of PyMC.
+DRAWN = {
+    "vectors": {"c[k]": "Dirichlet([2, 3, 4])", "y[t, k]": "Multinomial(9, c)", "z[k]": "MvNormal(c, [[2, 1, 0], [1, 2, 0], [0, 0, 1]])"},
+    "overdispersed": {"a": "Gamma(3, 1)", "y[t, k]": "DirichletMultinomial(7, [1, 2, a])"},
+    "ordered counts": {"m": "Normal(0, 1)", "y[k]": "OrderedMultinomial(m, [-1, 1], 8)"},
+    "series": {
+        "s": "HalfNormal(1)", "a[t]": "AR([0.5, -0.2], sigma=s, init_dist=Normal(1, 1))", "g[t]": "GaussianRandomWalk(0.1, s, init_dist=Normal(0, 1))",
+        "v[t]": "GARCH11(0.5, 0.3, 0.2, 1)", "y[t]": "Normal(a + g + v, s)",
+    },
+    "rows in turn": {"p": "Uniform(-1, 1)", "h[t]": "Normal(1 + p * previous(h, 1, start=2), 0.5)", "y[t]": "Poisson(exp(h))"},
+    "correlations": {"L[k, l]": "LKJCholeskyCov(eta=2, sd_dist=Exponential(1))", "R[k, l]": "LKJCorr(eta=2)", "u[k]": "MvNormal(0, chol=L)"},
+    "sticks": {"w[k]": "StickBreaking(2)", "e[k]": "ZeroSumNormal(2)", "y[t]": "Mixture(w, Normal(e, 1))"},
+    "censored": {"m": "Normal(0, 1)", "y[t]": "Censored(Normal(m, 1), lower=-1, upper=1)", "x[t]": "Truncated(Poisson(exp(m)), lower=1)"},
+    "discrete parents": {"p": "Beta(2, 2)", "z[t]": "Bernoulli(p)", "m[k]": "Normal(0, 1)", "y[t]": "Normal(m[z] + z, 1)"},
+    "zeros": {"y[t]": "ZeroInflatedPoisson(0.4, 3)", "x[t]": "HurdleGamma(0.4, 2, 1)", "n[t]": "BetaBinomial(2, 3, 9)", "u[t]": "DiscreteUniform(2, 5)"},
+}  # fmt: skip
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", DRAWN)
+def test_draws_are_those_of_the_graph(name):
+    """Each number by Kolmogorov and Smirnov, and products of neighbouring numbers by their means."""
+    posterior, n = posterior_of(DRAWN[name]), 2000
+    nodes = posterior.generative("simulate")
+    assert isinstance(nodes, MachineGenerative)
+    graph = GraphGenerative(posterior.graph(purpose="simulate"))
+    wanted = [key.split("[")[0] for key in DRAWN[name] if key.split("[")[0] in {*nodes.random, *nodes.computed}]
+    mine, theirs = nodes.draw(wanted, {}, 6, n), graph.draw(wanted, {}, 7, n)
+    for key in wanted:
+        assert mine[key].shape == theirs[key].shape
+        assert mine[key].dtype.kind == theirs[key].dtype.kind
+        a, b = mine[key].reshape(n, -1).astype(float), theirs[key].reshape(n, -1).astype(float)
+        for i in range(a.shape[1]):
+            assert stats.ks_2samp(a[:, i], b[:, i]).pvalue > 1e-4, key
+        low, high = np.quantile(b, [0.01, 0.99], axis=0)
+        a, b = np.clip(a, low, high), np.clip(b, low, high)
+        p, q = a[:, 1:] * a[:, :-1], b[:, 1:] * b[:, :-1]
+        error = np.sqrt((p.var(axis=0) + q.var(axis=0)) / n)
+        assert np.all(np.abs(p.mean(axis=0) - q.mean(axis=0)) <= 4.5 * error + 1e-12), key
+
+
+def test_draws_of_neighbours_have_the_covariance_of_their_density():
+    """(tau (D - alpha W))⁻¹; the draws of PyMC 6.3 have another one."""
+    nodes = {"W[k, l]": "[[0, 1, 1], [1, 0, 1], [1, 1, 0]]", "y[k]": "CAR(mu=1, W=W, alpha=0.5, tau=2)"}
+    y = posterior_of(nodes).generative("simulate").draw(["y"], {}, 6, 4000)["y"]
+    wanted = np.array([[0.3, 0.1, 0.1], [0.1, 0.3, 0.1], [0.1, 0.1, 0.3]])
+    np.testing.assert_allclose(wanted @ (2 * (2 * np.eye(3) - 0.5 * (1 - np.eye(3)))), np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(y.mean(axis=0), 1.0, atol=4.5 * np.sqrt(0.3 / 4000))
+    np.testing.assert_allclose(np.cov(y.T), wanted, atol=4.5 * np.sqrt(2 / 4000) * 0.3)
+
+
+@pytest.mark.parametrize("text", ["Poisson(exp(m))", "Categorical([0.2, 0.3, 0.5])", "Binomial(4, invlogit(m))"])
+def test_probabilities_of_values_are_averages_over_draws(text):
+    posterior = posterior_of({"m": "Normal(0, 1)", "y[t]": text})
+    m, levels = np.random.default_rng(8).normal(size=50), np.arange(3)
+    total = posterior.generative("simulate").probabilities("y", levels, {"m": m}, 9, 50)
+    each = {
+        "P": lambda k: stats.poisson.pmf(k, np.exp(m)),
+        "C": lambda k: np.full(50, [0.2, 0.3, 0.5][k]),
+        "B": lambda k: stats.binom.pmf(k, 4, 1 / (1 + np.exp(-m))),
+    }[text[0]]
+    np.testing.assert_allclose(total, np.repeat([[each(k).sum()] for k in levels], 6, axis=1), rtol=1e-12)
