@@ -55,6 +55,7 @@ LAYERS = [
         "posterior.event_kinds",
         "posterior.expectation",
         "posterior.forward",
+        "posterior.generative",
         "posterior.graph_model",
         "posterior.latent_gibbs",
         "posterior.latent_modes",
