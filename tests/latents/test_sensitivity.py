@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+import bayeslab as bl
 from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.latents.networks.sensitivity import (
     conflict,
@@ -232,6 +233,39 @@ def test_tolerances_are_where_the_most_probable_state_changes():
     assert checked > 30
 
 
+def test_between_tied_states_only_parameters_with_an_effect_decide():
+    """The coin is even and nobody reports on it: the weather's table has no effect, of which rounding made one."""
+    network = DiscreteNetwork(
+        {"coin": NO_YES, "trip": NO_YES, "report": NO_YES},
+        {"report": ("coin",)},
+        {"coin": [0.5, 0.5], "trip": [0.01, 0.99], "report": [[0.9, 0.1], [0.3, 0.7]]},
+    )
+    for given in ({}, {"trip": "no"}, {"trip": {"no": 0.3, "yes": 0.7}}):
+        critical = tolerances(network, "coin", given)
+        assert {t.parameter.variable for t in critical} == {"coin"}
+        assert all(t.distance < 1e-9 for t in critical)
+        for f in sensitivity(network, {"coin": "yes"}, given):
+            if f.parameter.variable != "coin":
+                assert f.derivative == 0
+    asia = bl.network("models/asia.yaml").plain
+    critical = tolerances(asia, "smoking", {"visit_to_asia": "yes"})
+    assert {t.parameter.variable for t in critical} == {"smoking"}
+
+
+def test_no_threshold_where_the_answer_does_not_depend_on_the_parameter():
+    network = DiscreteNetwork(
+        {"a": NO_YES, "b": NO_YES, "c": NO_YES},
+        {"c": ("b",)},
+        {"a": [0.7, 0.3], "b": [0.6, 0.4], "c": [[1.0, 0.0], [0.5, 0.5]]},
+    )
+    for f in sensitivity(network, {"a": "yes"}, {"c": "yes"}):
+        at = f.threshold(0.2)
+        if f.parameter.variable == "a":
+            assert f(at) == pytest.approx(0.2, abs=1e-12)
+        else:
+            assert at is None  # it was 0, where the evidence is impossible
+
+
 def test_evidence_left_out():
     rng = np.random.default_rng(5)
     for _ in range(20):
@@ -262,6 +296,17 @@ def test_a_finding_that_decides():
     (item,) = evidence_influence(network, {"cancer": "yes"}, {"test": "positive"})
     assert item.weight == np.inf and item.probability == 1
     assert item.divergence == pytest.approx(-np.log(0.008))
+
+
+def test_a_finding_about_what_is_certain_has_no_weight():
+    network = DiscreteNetwork(
+        {"sure": NO_YES, "sign": NO_YES},
+        {"sign": ("sure",)},
+        {"sure": [0.0, 1.0], "sign": [[0.9, 0.1], [0.3, 0.7]]},
+    )
+    for state in NO_YES:
+        (item,) = evidence_influence(network, {"sure": state}, {"sign": "yes"})
+        assert item.weight == 0 and item.divergence == 0
 
 
 def test_conflicting_findings():

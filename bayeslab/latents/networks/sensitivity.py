@@ -33,7 +33,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayeslab.errors import EvidenceError, ModelError, OptionError, hint
+from bayeslab.arrays import number
+from bayeslab.errors import EvidenceError, ModelError, hint
 from bayeslab.latents.networks.factors import Evidence, FactorGraph, read_evidence
 from bayeslab.latents.networks.junction_tree import JunctionTree
 from bayeslab.latents.networks.network import DiscreteNetwork
@@ -120,12 +121,15 @@ class SensitivityFunction:
         return min(ends), max(ends)
 
     def threshold(self, probability: float) -> float | None:
-        """The value of the parameter in [0, 1] at which the result is ``probability``; ``None`` if there is none."""
+        """The value of the parameter in [0, 1] at which the result is ``probability``; ``None`` if there is none.
+
+        If the result does not depend on the parameter, there is none either.
+        """
+        low, high = self.bounds
         slope = self.a - probability * self.c
-        if slope == 0:
+        if slope == 0 or high - low <= _ROUNDING or not low - _ROUNDING <= probability <= high + _ROUNDING:
             return None
-        theta = (probability * self.d - self.b) / slope
-        return theta if 0 <= theta <= 1 else None
+        return min(max((probability * self.d - self.b) / slope, 0.0), 1.0)
 
 
 class _Lines(NamedTuple):
@@ -253,8 +257,16 @@ def _lines(variable: str, table: np.ndarray, cells: np.ndarray, slopes: np.ndarr
     outside = shares[:, None, None] - cells.sum(axis=2, keepdims=True)
     # If the evidence implies the row, nothing is outside of it; remove rounding errors.
     outside[outside < _ROUNDING * shares[:, None, None]] = 0
-    slope, intercept = slopes - spread, spread + outside
+    slope, intercept = _rounded(slopes - spread, slopes + spread), spread + outside
     return _Lines(variable, slope[1:], intercept[1:], slope[0], intercept[0])
+
+
+def _rounded(difference: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Differences of numbers of this size, zero where rounding alone makes them differ.
+
+    A parameter without effect would otherwise have a slope of 1e-17, and would decide between tied states.
+    """
+    return np.where(np.abs(difference) > _ROUNDING * size, difference, 0.0)
 
 
 def _slopes_at_zero(
@@ -336,8 +348,7 @@ def tornado(functions: Iterable[SensitivityFunction], odds: float = 2.0, top: in
     A factor on the odds treats small and large probabilities alike [4]_. A row with two states has one bar, because
     its entries determine each other.
     """
-    if not odds > 1:
-        raise OptionError(f"odds is a factor and must be above 1, not {odds!r}", code="out-of-range")
+    odds = number(odds, "odds", 1, above=True)
     bars: list[Bar] = []
     for f in functions:
         bar = Bar(f.parameter, *(f(_moved(f.parameter.value, by)) for by in (1 / odds, odds)))
@@ -422,7 +433,7 @@ def _tolerance(parameter: Parameter, states: tuple[str, ...], a: np.ndarray, b: 
     """The interval up to the crossings with the highest line; all lines have a common denominator."""
     now = parameter.value
     best = int(np.argmax(a * now + b))
-    lead, slope = (a * now + b)[best] - (a * now + b), a[best] - a
+    lead, slope = (a * now + b)[best] - (a * now + b), _rounded(a[best] - a, np.abs(a[best]) + np.abs(a))
     low, high, below, above = 0.0, 1.0, None, None
     for j in np.flatnonzero(slope):
         crossing = float(now - lead[j] / slope[j])
@@ -448,7 +459,7 @@ class EvidenceInfluence:
         Probability of the target with all findings except this one.
     weight : float
         Change of the log odds of the target: the log Bayes factor of the finding given the others, in nats. Positive if
-        it supports the target.
+        it supports the target; 0 where the target is certain with and without the finding.
     divergence : float
         Kullback-Leibler divergence of the target variable's distribution with all findings from the
         one without this finding, in nats.
@@ -486,7 +497,8 @@ def evidence_influence(
     for left_out, finding in given.items():
         rest = {v: s for v, s in given.items() if v != left_out}
         without = tree.query(rest, [variable]).marginals[variable]
-        weight = _log_odds(full, code) - _log_odds(without, code)
+        after, before = _log_odds(full, code), _log_odds(without, code)
+        weight = 0.0 if after == before else after - before
         divergence = float(np.sum(_times_log_ratio(full, full, without)))
         influences.append(
             EvidenceInfluence(left_out, finding, float(full[code]), float(without[code]), weight, divergence)
