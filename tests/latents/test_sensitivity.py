@@ -246,7 +246,7 @@ def test_between_tied_states_only_parameters_with_an_effect_decide():
         assert all(t.distance < 1e-9 for t in critical)
         for f in sensitivity(network, {"coin": "yes"}, given):
             if f.parameter.variable != "coin":
-                assert f.derivative == 0
+                assert abs(f.derivative) < 1e-12
     asia = bl.network("models/asia.yaml").plain
     critical = tolerances(asia, "smoking", {"visit_to_asia": "yes"})
     assert {t.parameter.variable for t in critical} == {"smoking"}
