@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
 
+from bayeslab.data.cells import Cells, as_values
 from bayeslab.data.frames import frame_columns
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.families.learner import matrices
@@ -287,7 +288,8 @@ class _Estimator(BaseEstimator):
     def _fitted(self, table: dict[str, Any], outcome: np.ndarray, sample_weight: Any) -> Fit:
         model, data = self.model, table | {self.target: outcome}
         if sample_weight is not None:
-            name = model.model.sample_weight or next(w for w in ("weight", "row_weight", "_weight") if w not in data)
+            free = (f"{word}{k}" for k in ("", *range(2, len(data) + 3)) for word in ("weight", "row_weight"))
+            name = model.model.sample_weight or next(word for word in free if word not in data)
             model = _changed(model, {"sample_weight": name})
             data |= {name: _check_sample_weight(sample_weight, outcome)}
         # Users of an estimator evaluate it on their own held-out rows, so a learner holds out none.
@@ -441,7 +443,7 @@ class BayesClassifier(ClassifierMixin, _Estimator):
             self._from_sparse(X, codes, classes, sample_weight)
             self.classes_ = classes
             return self
-        shown = self._shown(classes)
+        shown = self._read(self._shown(classes), classes)
         self.fit_ = self._fitted(table, shown[codes], sample_weight)
         self.classes_, self._names = classes, [str(name) for name in shown]
         return self
@@ -457,6 +459,26 @@ class BayesClassifier(ClassifierMixin, _Estimator):
             either = len(classes) == 2 and not levels and _two(self.model, self.target)
             return np.arange(2) if either else classes.astype(np.int64)
         return np.array(words)
+
+    def _read(self, shown: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """The names of the classes as a table's cells are read; refused where some are one, or a missing cell."""
+        if shown.dtype.kind != "U":
+            return shown
+        words, gone = as_values(shown, "y", Cells.of(self.model.data, self.model.declared()).missing(self.target))
+        if gone is not None:
+            raise _Refused(
+                f"the class {shown[gone][0]!r} of y is a word for a missing cell: give the class another name",
+                code="missing",
+            )
+        distinct, counts = np.unique(words, return_counts=True)
+        if len(distinct) < len(words):
+            alike = [repr(str(c)) for c in classes[words == distinct[counts > 1][0]]]
+            raise _Refused(
+                f"the classes {' and '.join(alike)} of y differ in spaces only, which cells are read without: give the"
+                " classes other names",
+                code="duplicate",
+            )
+        return words
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Posterior predictive probabilities, shape (rows, classes)."""

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.errors import OptionError
+
 __all__ = ["derived", "place_among_spawned", "stream"]
 
 
@@ -31,6 +33,11 @@ def stream(seed: int | Sequence[int] | None, purpose: str) -> np.random.Generato
         The seed of the run or the call. None: different numbers every time.
     purpose
         A name such as ``"predict"``. Equal purposes get equal streams, different purposes independent ones.
+
+    Raises
+    ------
+    OptionError
+        The seed is no whole number, or negative.
     """
     return np.random.default_rng(_sequence(seed, purpose))
 
@@ -50,6 +57,10 @@ def derived(seed: int | Sequence[int] | None, purpose: str, bits: int = 64) -> i
 
 
 def _sequence(seed: int | Sequence[int] | None, purpose: str) -> np.random.SeedSequence:
+    words = seed if isinstance(seed, Sequence) and not isinstance(seed, str | bytes) else (seed,)
+    for word in words if seed is not None else ():
+        if isinstance(word, bool) or not isinstance(word, int | np.integer) or word < 0:
+            raise OptionError(f"seed is a whole number ≥ 0, not {word!r:.60}", code="out-of-range")
     return np.random.SeedSequence(seed, spawn_key=((1 << 32) + zlib.crc32(purpose.encode()),))
 
 

@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
+from bayeslab.arrays import number
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Dataset
@@ -47,7 +48,15 @@ from bayeslab.results import checks, convergence
 from bayeslab.results.common_scale import conditioned, kinds, same_events, same_weights
 from bayeslab.results.fitted import Fitted, log_evidence, posterior_values
 from bayeslab.results.likelihood import MaximumLikelihood, description_bits, maximise
-from bayeslab.results.predict import in_labels, log_likelihood, pointwise_graph, predict, summarised, value_draws
+from bayeslab.results.predict import (
+    in_labels,
+    level_labels,
+    log_likelihood,
+    pointwise_graph,
+    predict,
+    summarised,
+    value_draws,
+)
 from bayeslab.results.psis import good_k, leave_one_out
 from bayeslab.results.render import plain_table, report_html
 from bayeslab.results.verdict import Finding, Verdict
@@ -187,9 +196,9 @@ def loo(fit: Fitted, *, refit: bool = True, progress: Progress | None = None) ->
     above = np.flatnonzero(~(pareto_k <= good_k(flat.shape[1])))
     refitted = []
     together = elpd + p_loo
-    for number, i in enumerate(above if refit else ()):
+    for turn, i in enumerate(above if refit else ()):
         if progress is not None:
-            progress.note(f"Pareto k {pareto_k[i]:.2f}: refit {number + 1} of {len(above)}")
+            progress.note(f"Pareto k {pareto_k[i]:.2f}: refit {turn + 1} of {len(above)}")
         value = held_out(fit, *cells[i])
         if value is not None:
             elpd[i], p_loo[i] = value, together[i] - value
@@ -535,6 +544,13 @@ def compare(
     ):  # a fit passes as ArviZ's DataTree, which is a mapping
         raise OptionError("fits are given by name: bl.compare({'one': fit, 'other': fit})", code="wrong-type")
     fits = dict(fits)
+    for name, fit in fits.items():
+        if not isinstance(fit, Fitted):
+            raise OptionError(
+                f"'{name}' is a fit, as bl.fit or bl.open returns it, not {type(fit).__name__}; bl.cross_validate"
+                " compares models and files",
+                code="wrong-type",
+            )
     if criterion not in _CRITERIA:
         raise OptionError(f"unknown criterion '{criterion}'{hint(criterion, _CRITERIA)}", code="unknown-word")
     if not fits:
@@ -569,15 +585,23 @@ def compare(
 def _prior(prior: Mapping[str, float] | None, names: list[str]) -> Array:
     if prior is None:
         return np.full(len(names), 1 / len(names))
-    for name in prior:
-        if name not in names:
-            raise OptionError(
-                f"prior of a model that is not compared: '{name}'{hint(name, names)}", code="unknown-model"
-            )
-    values = np.array([float(prior.get(name, 0.0)) for name in names])
-    if np.any(values <= 0) or not np.all(np.isfinite(values)):
+    values = _shares(prior, names, "prior")
+    if np.any(values <= 0):
         raise OptionError("prior needs a positive probability for every model", code="out-of-range")
     return np.asarray(values / values.sum())
+
+
+def _shares(given: Any, names: list[str], what: str) -> Array:
+    """Numbers by the names of models, in the order of these; 0 for a model that is not named."""
+    if not isinstance(given, Mapping):
+        raise OptionError(f"{what} is a number for each model by name, not {given!r:.80}", code="wrong-type")
+    for name, value in given.items():
+        if name not in names:
+            raise OptionError(
+                f"{what} of a model that is not compared: '{name}'{hint(str(name), names)}", code="unknown-model"
+            )
+        number(value, f"{what} of '{name}'", 0)
+    return np.array([float(given.get(name, 0.0)) for name in names])
 
 
 def _loo_or_none(fit: Fitted, criterion: str, refit: bool, view: Progress, name: str) -> Loo | None:
@@ -614,7 +638,8 @@ def _same_data(fits: Mapping[str, Fitted]) -> None:
             if values.shape != theirs[outcome].shape and _leaves_out(base, outcome) | _leaves_out(fit, outcome):
                 _same_predicted(first, name, outcome, base, fit)
                 continue
-            _same_values(first, name, outcome, values, theirs[outcome])
+            words = [level_labels(each, outcome) for each in (base, fit)]
+            _same_values(first, name, outcome, *_by_name(values, theirs[outcome], words))
             _same_rows(first, name, outcome, base, fit)
     for name, fit in others:
         pair = (first, base.bound_model), (name, fit.bound_model)
@@ -633,12 +658,26 @@ def _same_predicted(first: str, second: str, outcome: str, base: Fitted, fit: Fi
     """Refuse fits to tables of different lengths, unless they predict the same values."""
     a, b = (_outcome_values(each)[outcome].ravel() for each in (base, fit))
     kept = [~conditioned(outcome, each.bound_model, len(v)) for each, v in ((base, a), (fit, b))]
-    _same_values(first, second, outcome, a[kept[0]], b[kept[1]])
+    words = [level_labels(each, outcome) for each in (base, fit)]
+    _same_values(first, second, outcome, *_by_name(a[kept[0]], b[kept[1]], words))
 
 
 def _outcome_values(fit: Fitted) -> dict[str, np.ndarray]:
     group = fit.data_tree["observed_data"].to_dataset()
     return {name: group[name].to_numpy() for name in _outcomes(fit) if name in group}
+
+
+def _by_name(a: np.ndarray, b: np.ndarray, labels: list[np.ndarray | None]) -> list[np.ndarray]:
+    """Values of one outcome in two fits: as the names of levels if both have levels, whatever their order."""
+    out = []
+    for values, names in zip((a, b), labels, strict=True):
+        there = ~np.isnan(values.astype(float))
+        if names is None or not np.isin(values[there], np.arange(len(names))).all():
+            return [a, b]
+        shown = np.full(values.shape, np.nan, object)
+        shown[there] = np.asarray(names).astype(str)[values[there].astype(np.int64)]
+        out.append(shown)
+    return out
 
 
 def _same_values(first: str, second: str, outcome: str, a: np.ndarray, b: np.ndarray) -> None:
@@ -647,7 +686,7 @@ def _same_values(first: str, second: str, outcome: str, a: np.ndarray, b: np.nda
         raise DataError(
             f"'{first}' is fitted to {sizes[0]} values of '{outcome}', '{second}' to {sizes[1]}", code="different-data"
         )
-    differ = ~((a == b) | (np.isnan(a.astype(float)) & np.isnan(b.astype(float))))
+    differ = ~((a == b) | ((a != a) & (b != b)))
     if np.any(differ):
         at = tuple(int(i) for i in np.argwhere(differ)[0])
         row = ", ".join(str(i + 1) for i in at)
@@ -819,8 +858,10 @@ class Comparison:
             by name. None: the criterion's.
         """
         if isinstance(kind, Mapping):
-            given = _prior({n: w for n, w in kind.items() if w}, [n for n in self.fits if kind.get(n)])
-            return dict(zip([n for n in self.fits if kind.get(n)], given.tolist(), strict=True))
+            given = _shares(kind, list(self.fits), "weights")
+            if not given.any():
+                raise OptionError("weights need a positive number for one model at least", code="out-of-range")
+            return {n: w for n, w in zip(self.fits, (given / given.sum()).tolist(), strict=True) if w}
         word = kind or _WEIGHTS[self.criterion]
         if word not in _WEIGHT_COLUMNS:
             raise OptionError(f"unknown weights '{word}'{hint(word, _WEIGHT_COLUMNS)}", code="unknown-word")
@@ -847,6 +888,9 @@ class Comparison:
             As in :meth:`weights`.
         """
 
+        if kind not in ("mean", "draws", "probabilities"):
+            raise OptionError(f"kind is mean, draws or probabilities, not {kind!r}", code="unknown-word")
+        number(ci_prob, "ci_prob", 0, 1, above=True, below=True)
         chosen = {name: w for name, w in self.weights(weights).items() if w > 0}
         rng = stream(self._seed if seed is None else seed, "mixture of models")
         drawn = {name: predict(self.fits[name], data, "draws", seed=seed) for name in chosen}
@@ -899,7 +943,10 @@ _WEIGHT_COLUMNS = ("stacking", "pseudo_bma", "probability", "bic_weight", "aic_w
 
 
 def _in_order_of(first: Fitted, fit: Fitted, drawn: Any) -> Any:
-    """Draws in which the levels of outcomes have the positions that they have in another fit."""
+    """Draws with the names of rows, and the positions of the levels of outcomes, that they have in another fit."""
+    ours, rows = first.data.dataset.rows, fit.data.dataset.rows
+    if rows != ours and rows in drawn.dims and ours not in drawn.dims:
+        drawn = drawn.rename({rows: ours})
     theirs = fit.bound_model.outcome_levels()
     for name, labels in first.bound_model.outcome_levels().items():
         if name not in drawn or name not in theirs or np.array_equal(labels, theirs[name]):

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab import arrays
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data, Memory
 from bayeslab.data.dataset import Dataset
@@ -368,9 +369,16 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
     discrete = {entry.name: classes is not None for entry, (_, classes) in zip(entries, found_all, strict=True)}
     if len(set(discrete.values())) > 1:
         raise DataError(_kinds(entries, target, discrete), code="different-data")
+    for other, its in zip(others, found_all[1:], strict=True):
+        _same_outcome((first.name, *found_all[0]), (other.name, *its), target)
+    outcome, classes = found_all[0]
+    if classes is not None:
+        # A class that one model alone has, and no row, is one that the others give no probability.
+        more = [word for _, its in found_all[1:] for word in its or () if not _truths(classes, its or [])]
+        classes = list(dict.fromkeys([*classes, *more]))
     censored = any(each is not None and bool(np.isin(each, (LEFT, RIGHT)).any()) for each in marks)
     one_scale = not any(unlike_kinds(marks[0], its) for its in marks[1:])
-    return _Task(target, first.model.data.rows, *found_all[0], loss, censored, one_scale)
+    return _Task(target, first.model.data.rows, outcome, classes, loss, censored, one_scale)
 
 
 def _check_order(entry: _Entry) -> None:
@@ -472,6 +480,30 @@ def _same(first: _Entry, other: _Entry, target: str) -> None:
         )
 
 
+def _same_outcome(
+    first: tuple[str, NDArray[Any], list[str] | None], other: tuple[str, NDArray[Any], list[str] | None], target: str
+) -> None:
+    """Refuse outcomes that differ, of computed columns too; classes are compared by name."""
+    (one, a, ours), (two, b, theirs) = first, other
+    if len(a) == len(b):
+        if ours is not None and theirs is not None and not _truths(ours, theirs):
+            a, b = np.array(ours)[a], np.array(theirs)[b]
+        differ = np.flatnonzero(a != b)
+        if not len(differ):
+            return
+        i = int(differ[0])
+        what = f"'{target}', row {i + 1}, is {a[i]} in the one and {b[i]} in the other"
+    else:
+        what = f"the one has {len(a)} rows and the other {len(b)}"
+    raise DataError(f"'{one}' and '{two}' are of different data: {what}", code="different-data")
+
+
+def _truths(ours: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Whether the two classes are 0 and 1 to one model and truth values to another, so that positions agree."""
+    words = [[word.casefold() for word in classes] for classes in (ours, theirs)]
+    return sorted(words) == [["0", "1"], ["false", "true"]]
+
+
 # ---------------------------------------------------------------------------------- one split
 
 
@@ -532,7 +564,13 @@ def _blamed(entry: _Entry, task: _Task, split: Split) -> Iterator[None]:
 
 def _predicted(fit: Fit, task: _Task, test: Dataset) -> Array:
     """Probabilities of the classes (rows, classes), or expected values (rows,)."""
-    n_rows = len(test.columns[task.target].values)
+    if task.target not in test.columns and fit.bound_model.outcomes_used() != "no":
+        raise OptionError(
+            f"'{task.target}' is computed from other columns, and this model would predict it from its value: compute"
+            " it in the table instead",
+            code="not-applicable",
+        )
+    n_rows = next(len(c.values) for c in test.columns.values() if c.dims == (test.rows,))
     hidden = Dataset({n: c for n, c in test.columns.items() if n != task.target}, test.rows, test.levels)
     if not hidden.columns:
         raise _silent(task)
@@ -545,9 +583,9 @@ def _predicted(fit: Fit, task: _Task, test: Dataset) -> Array:
         return np.asarray(frame["mean"], float)
     frame = fit.predict(hidden, "probabilities")
     out = np.zeros((n_rows, len(task.classes)))
-    # One model may call the same two classes 0 and 1, another False and True.
+    # One model may call the same two classes 0 and 1, another False and True, or have levels that no row has.
     levels = [str(x) for x in fit.data.labels.get(task.target, (0, 1))]
-    words = task.classes if set(levels) == set(task.classes) else levels
+    words = levels if _truths(levels, task.classes) else task.classes
     if len(frame) != n_rows or not any(f"P({task.target}={word})" in frame for word in words):
         raise _silent(task)
     for k, word in enumerate(words):
@@ -945,7 +983,11 @@ class LearningCurve:
         """Mean over repeats and the central interval, by model and size."""
         import pandas as pd
 
-        chosen = measure or next(c for c in self.scores.columns if c not in ("model", "size", "repeat", "rows"))
+        known = [c for c in self.scores.columns if c not in ("model", "size", "repeat", "rows")]
+        chosen = measure or known[0]
+        if chosen not in known:
+            raise OptionError(f"no score '{chosen}'{hint(str(chosen), known)}", code="unknown-word")
+        arrays.number(ci_prob, "ci_prob", 0, 1, above=True, below=True)
         tail = (1 - ci_prob) / 2
         rows = []
         for (name, size), group in self.scores.groupby(["model", "size"], sort=False):
@@ -998,6 +1040,10 @@ def learning_curve(
         As for :func:`cross_validate`.
     """
     check_jobs(jobs)
+    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+        raise OptionError(f"repeats is a whole number ≥ 1, not {repeats!r}", code="out-of-range")
+    if isinstance(sizes, str) or not hasattr(sizes, "__len__") or not len(sizes):
+        raise OptionError(f"sizes are a list of numbers of training rows, not {sizes!r:.80}", code="wrong-type")
     entries, task = _prepared(models, data, target, loss)
     n = len(task.outcome)
     for size in sizes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bayeslab.arrays import number
 from bayeslab.engines.exact import solved_as
 from bayeslab.errors import OptionError, hint
 from bayeslab.labelled import Group, Variable
@@ -210,6 +211,7 @@ class Fit(Fitted):
 
     def _exact_group(self, ci_prob: float) -> Group:
         """The group ``exact_posterior`` with the quantiles of this interval."""
+        number(ci_prob, "ci_prob", 0, 1, above=True, below=True)
         group, draws = self.light_group("exact_posterior"), self.light_group("posterior")
         known = list(group["statistic"].values.tolist())
         for probability in ((1 - ci_prob) / 2, (1 + ci_prob) / 2):

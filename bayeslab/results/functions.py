@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeslab.arrays import number
 from bayeslab.errors import OptionError, hint
 from bayeslab.plots.figure import ACCENT, BAND, figure, plain
 from bayeslab.results.fitted import Fitted
@@ -60,8 +61,7 @@ class Functions:
         """
         import pandas as pd
 
-        if not 0 < ci_prob < 1:
-            raise OptionError(f"ci_prob is a probability between 0 and 1, not {ci_prob}", code="out-of-range")
+        number(ci_prob, "ci_prob", 0, 1, above=True, below=True)
         values, labels, dim = self._values(name)
         tail = (1 - ci_prob) / 2
         low, high = np.quantile(values, [tail, 1 - tail], axis=0)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.arrays import number, real
 from bayeslab.decisions import loss as losses
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError, OptionError, hint, listed
@@ -129,8 +130,7 @@ def check(
     """See :meth:`bayeslab.results.fit.Fit.check`."""
     import pandas as pd
 
-    if not 0 < ci_prob < 1:
-        raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}", code="out-of-range")
+    number(ci_prob, "ci_prob", 0, 1, above=True, below=True)
     percent, tail, rows = f"{100 * ci_prob:g}", (1 - ci_prob) / 2, []
     for name, (observed, drawn) in replications(fit, kind).items():
         levels = fit.bound_model.outcome_levels().get(name)
@@ -261,7 +261,14 @@ def _unseen(fit: Fitted, data: Any, node: str | None, what: str) -> str | None:
         return None
     if asked is None and len(names) > 1:
         raise OptionError(f"the model predicts {listed(names)}: choose one with node=", code="incomplete")
-    return asked or names[0]
+    hidden = asked or names[0]
+    if hidden not in columns and hidden in rows.derive:
+        raise OptionError(
+            f"'{hidden}' is computed from other columns, so that {what} would predict it from its value: compute it in"
+            " the table instead",
+            code="not-applicable",
+        )
+    return hidden
 
 
 def _outcome(drawn: Any, node: str | None) -> Any:
@@ -412,6 +419,11 @@ def _matrix(loss: Any, states: Sequence[Any]) -> tuple[list[Any], Array]:
     """Names of the actions and the loss matrix (state, action), from a table, an array or {action: {state: loss}}."""
     words = [str(s) for s in states]
     if isinstance(loss, Mapping):
+        for action, entry in loss.items():
+            if not isinstance(entry, Mapping):
+                raise OptionError(
+                    f"a loss is {{action: {{state: number}}}}; of '{action}' it is {entry!r:.60}", code="wrong-type"
+                )
         rows = {str(a): {str(s): v for s, v in entry.items()} for a, entry in loss.items()}
         for action, entry in rows.items():
             for state in words:
@@ -426,7 +438,12 @@ def _matrix(loss: Any, states: Sequence[Any]) -> tuple[list[Any], Array]:
     if hasattr(loss, "index") and hasattr(loss, "columns"):
         table = {str(a): dict(zip(map(str, loss.index), loss[a], strict=True)) for a in loss.columns}
         return _matrix(table, states)
-    matrix = np.asarray(loss, dtype=float)
+    if isinstance(loss, str):
+        raise OptionError(
+            f"this takes a loss for each action and state, {{action: {{state: number}}}}, not '{loss}'",
+            code="wrong-type",
+        )
+    matrix = real(loss, "a loss matrix")
     if matrix.ndim != 2 or len(matrix) != len(states):
         raise OptionError(
             f"a loss matrix has one row for each of {listed(states)} and one column an action", code="wrong-shape"

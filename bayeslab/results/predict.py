@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bayeslab.arrays import number
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Dataset
 from bayeslab.errors import DataError, ModelError, OptionError, listed
@@ -381,8 +382,7 @@ def predict(
     kind = kind or fit.bound_model.suited_prediction()
     if kind not in ("mean", "draws", "probabilities", "components"):
         raise OptionError(f"kind is mean, draws, probabilities or components, not {kind!r}", code="unknown-word")
-    if not 0 < ci_prob < 1:
-        raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}", code="out-of-range")
+    number(ci_prob, "ci_prob", 0, 1, above=True, below=True)
     bound = fit.data if data is None else bound_to(fit, data)
     if unseen is not None:
         bound = without_cells(fit, bound, unseen)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from bayeslab.arrays import number
 from bayeslab.digits import power_of_two
 from bayeslab.errors import OptionError, RunError, hint, printable
 from bayeslab.labelled import Group, Variable, of_dataset
@@ -105,8 +106,7 @@ def exact_summary(group: Group, var_names: Sequence[str] | None = None, ci_prob:
         Columns ``mean``, ``sd`` and the ends of the interval. An infinite mean or sd is NaN, and then there is a
         column ``median``.
     """
-    if not 0 < ci_prob < 1:
-        raise OptionError(f"ci_prob is a probability between 0 and 1, not {ci_prob!r}", code="out-of-range")
+    number(ci_prob, "ci_prob", 0, 1, above=True, below=True)
     interval = f"eti{round(100 * ci_prob, 6):g}"
     wanted = {
         "mean": "mean",
@@ -183,8 +183,7 @@ def summary_table(
     Table
         With labels such as ``a[AITKIN]``. For a single draw (MAP), only the column ``value``.
     """
-    if not 0 < ci_prob < 1:
-        raise OptionError(f"ci_prob is a probability between 0 and 1, not {ci_prob!r}", code="out-of-range")
+    number(ci_prob, "ci_prob", 0, 1, above=True, below=True)
     if ci_kind not in ("eti", "hdi"):
         raise OptionError(f"unknown ci_kind {ci_kind!r}; known: 'eti', 'hdi'", code="unknown-word")
     variables = convergence.blocks(chosen(posterior, var_names))

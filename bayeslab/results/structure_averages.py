@@ -33,6 +33,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.arrays import number
 from bayeslab.errors import EvidenceError, OptionError, hint
 from bayeslab.latents.networks import strong_junction_tree
 from bayeslab.latents.networks.factors import read_evidence
@@ -156,8 +157,7 @@ class _Above:
 
 
 def _tails(ci_prob: float) -> tuple[float, float]:
-    if not 0 < ci_prob < 1:
-        raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}", code="out-of-range")
+    number(ci_prob, "ci_prob", 0, 1, above=True, below=True)
     return (1 - ci_prob) / 2, (1 + ci_prob) / 2
 
 

@@ -473,6 +473,46 @@ def test_other_outcomes_are_refused(exact):
         compare({"a": exact["line"], "b": other}, progress=False)
 
 
+def test_words_are_compared_by_name():
+    """Levels with another order are the same outcome; other words in the same places are another outcome."""
+    words = np.where(np.median(Y) < Y, "b", "a")
+
+    def tossed(given, levels, rows="obs"):
+        nodes = {"p[level]": "Dirichlet(1)", f"y[{rows}]": "Categorical(p)"}
+        model = bl.Model(
+            name="m", data={"rows": rows}, dims={"level": levels}, model={"family": "graph", "nodes": nodes}
+        )
+        return bl.fit(model, {"y": given}, runs=None, progress=False, seed=1)
+
+    fits = {"ab": tossed(words, ["a", "b"]), "ba": tossed(words, ["b", "a"], "day")}
+    both = compare(fits, progress=False)
+    counts = np.array([(words == word).sum() for word in words])
+    for one in both.loos.values():
+        # With one more of each level before the data, all others know n_k of n + 1.
+        np.testing.assert_allclose(one.elpd, np.log(counts / (N + 1)), atol=0.01)
+    frame = both.predict({"y": words[:3]}, "probabilities", weights={"ab": 1, "ba": 1})
+    assert len(frame) == 3
+    other = tossed(np.where(words == "a", "p", "q"), ["p", "q"])
+    with refused("data.different-data", "'y', row 1"):
+        compare({"ab": fits["ab"], "pq": other}, progress=False)
+
+
+def test_weights_and_predictions_by_name(exact):
+    both = compare(exact, progress=False)
+    assert both.weights({"line": 1, "cubic": 3}) == {"line": 0.25, "cubic": 0.75}
+    for wrong, code in (({"lin": 1}, "unknown-model"), ({"line": 0}, "out-of-range"), ({"line": -1}, "out-of-range")):
+        with refused(f"option.{code}"):
+            both.weights(wrong)
+    with refused("option.wrong-type", "'line'"):
+        compare(exact, prior={"line": "a", "cubic": 1, "constant": 1}, progress=False)
+    with refused("option.unknown-word", "components"):
+        both.predict(kind="components")
+    with refused("option.out-of-range", "ci_prob"):
+        both.predict(ci_prob=2)
+    with refused("option.wrong-type", "'line'.*cross_validate"):
+        compare({"line": "line.yaml"})
+
+
 @pytest.mark.slow(why="statistical")
 def test_unknown_words(exact):
     with refused("option.unknown-word", "'lo'.*'loo'"):

@@ -398,3 +398,80 @@ def test_models_without_a_target_are_refused(words, why):
     with pytest.raises(bl.BayeslabError) as caught:
         bl.cross_validate({"m": model}, data, folds=2, seed=1, method="em")
     assert why in caught.value.message
+
+
+def test_classes_are_compared_by_name():
+    """Models whose levels have another order, or one that no row has, give the same probabilities to the same words."""
+    kinds = ["virginica", "unborn", "setosa", "versicolor"]
+    models = {
+        "plain": TREE,
+        "more": bl.Model(name="m", dims={"species": kinds}, model=TREE.model),
+        "turned": bl.Model(name="u", dims={"species": [k for k in kinds if k != "unborn"]}, model=TREE.model),
+    }
+    for order in (["plain", "more", "turned"], ["more", "turned", "plain"], ["turned", "plain", "more"]):
+        both = bl.cross_validate({name: models[name] for name in order}, IRIS, folds=3, progress=False, seed=1)
+        assert set(both.classes) >= set(IRIS["species"])
+        for name in order[1:]:
+            np.testing.assert_allclose(both.predictions[name], both.predictions[order[0]])
+        assert both.table["accuracy"].min() > 0.9
+
+
+def test_computed_targets():
+    """A target that the data section computes has the scores of one in the table; unlike ones are refused."""
+    table = TABLE.assign(z=np.exp(TABLE["y"]))
+    inner = {"family": "learner", "learner": "linear", "target": "t", "inputs": ["u", "v"]}
+    line = {"family": "regression", "formula": "t ~ u + v"}
+
+    def both(**data):
+        return {"a": bl.Model(name="a", data=data, model=inner), "b": bl.Model(name="b", data=data, model=line)}
+
+    computed = bl.cross_validate(both(derive={"t": "log(z)"}), table, folds=3, progress=False).table
+    given = bl.cross_validate(both(), table.assign(t=np.log(table["z"])), folds=3, progress=False).table
+    assert "log_score" in computed
+    np.testing.assert_allclose(computed.loc[given.index], given, rtol=1e-6)
+    mixed = {"a": both(derive={"t": "log(z)"})["a"], "b": both(derive={"t": "z / 10"})["b"]}
+    with refused("data.different-data", "'a' and 'b'.*'t', row 1"):
+        bl.cross_validate(mixed, table, progress=False)
+    kinds = bl.Model(
+        name="k", data={"derive": {"t": "log(z)"}}, model={"family": "mixture", "columns": ["t", "u"], "components": 2}
+    )
+    with refused("option.not-applicable", "'t' is computed"):
+        bl.cross_validate({"k": kinds}, table, folds=2, target="t", method="em", progress=False)
+    with refused("option.not-applicable", "'t' is computed"):
+        bl.fit(kinds, table, "em", runs=None, progress=False).decide(table[:2], "squared", node="t")
+
+
+@pytest.mark.parametrize("seed", [-1, "a", 1.5, True])
+def test_seeds_are_whole_numbers(seed):
+    with refused("option.out-of-range", "seed"):
+        bl.cross_validate({"a": LINES}, TABLE, seed=seed, progress=False)
+    with refused("option.out-of-range", "seed"):
+        bl.learning_curve({"a": LINES}, TABLE, sizes=[20], seed=seed, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"sizes": []}, "wrong-type"),
+        ({"sizes": 5}, "wrong-type"),
+        ({"sizes": [5], "repeats": 0}, "out-of-range"),
+        ({"sizes": [5], "repeats": "two"}, "out-of-range"),
+    ],
+)
+def test_learning_curves_of_nothing_are_refused(options, code):
+    with refused(f"option.{code}"):
+        bl.learning_curve({"a": LINES}, TABLE, progress=False, **options)
+
+
+def test_scores_and_intervals_of_curves_are_known():
+    curve = bl.learning_curve({"a": LINES}, TABLE, sizes=[20], repeats=2, progress=False)
+    with refused("option.unknown-word", "'mse'.*'rmse'"):
+        curve.table("mse")
+    with refused("option.out-of-range", "ci_prob"):
+        curve.table(ci_prob=2)
+
+
+@pytest.mark.parametrize("loss", ["squared", [["a", "b"]], {"act": 3}])
+def test_losses_are_of_actions_and_states(loss):
+    with refused("option.wrong-type"):
+        bl.cross_validate({"t": TREE}, IRIS, folds=2, loss=loss, progress=False)

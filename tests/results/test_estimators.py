@@ -347,3 +347,34 @@ def test_a_fit_after_parts_starts_anew():
     parts = bl.estimator(NEAR, seed=1).partial_fit(X[:75], Y[:75]).fit(X, Y)
     np.testing.assert_allclose(parts.predict_proba(X), bl.estimator(NEAR, seed=1).fit(X, Y).predict_proba(X))
     assert pickle.loads(pickle.dumps(bl.estimator(NEAR, seed=1).partial_fit(X, Y))).predict(X).shape == (150,)
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        (["NA", "b"], "missing"),
+        (["", "b"], "missing"),
+        (["nan", "b"], "missing"),
+        ([" a", "a"], "duplicate"),
+    ],
+)
+@pytest.mark.parametrize("model", [NEAR, other(family="regression", formula="y ~ x1", likelihood="bernoulli")])
+def test_classes_that_a_table_cannot_tell_apart_are_refused(model, given, code):
+    with refused(f"data.{code}", "class"), np.errstate(all="ignore"):
+        bl.estimator(model).fit(X[:20], np.array(given)[Y[np.r_[:10, 60:70]]])
+
+
+@pytest.mark.parametrize("given", [[-5, -3, 4], [10, 9, 100], [" a", "b ", "c d"], ["a=b)", "P(y", "x"]])
+def test_classes_are_those_of_the_response(given):
+    y = np.array(given)[Y]
+    for model in (NEAR, other(family="regression", formula="y ~ x3 + x4", likelihood="categorical")):
+        made = bl.estimator(model, seed=1, **({} if model is NEAR else {"method": "map"})).fit(X, y)
+        assert made.classes_.tolist() == sorted(given)
+        assert np.mean(made.predict(X) == y) > 0.9
+
+
+def test_weights_beside_columns_called_so():
+    columns = pd.DataFrame(X[:, :3], columns=["weight", "row_weight", "_weight"])
+    plain, weighted = (bl.estimator(learner("decision_tree"), task="classification", seed=1) for _ in range(2))
+    weighted.fit(columns, Y, sample_weight=np.ones(len(Y)))
+    assert np.array_equal(plain.fit(columns, Y).predict(columns), weighted.predict(columns))

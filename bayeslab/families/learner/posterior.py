@@ -58,7 +58,7 @@ class LearnerPosterior(Posterior):
     def event_kinds(self) -> dict[str, np.ndarray]:
         """Kind of likelihood: a probability for classes, a density for numbers."""
         ready, target = self.prepared, self.spec.target
-        n_rows = len(self.data.dataset.columns[target].values) if target in self.data.dataset.columns else 0
+        n_rows = len(self.data.labels[self.model.data.rows]) if self.data.has(target) else 0
         return {target: np.full(n_rows, DENSITY if ready.classes is None else PROBABILITY)}
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:

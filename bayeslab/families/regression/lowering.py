@@ -167,7 +167,8 @@ def _response_column(rows: Rows, dim: str, categorical: bool) -> Column:
         return Column(rows.y, (dim,))
     absent = np.isnan(rows.y)
     words = np.array(rows.levels)[np.where(absent, 0, rows.y).astype(np.int64)]
-    return Column(words, (dim,), absent if absent.any() else None)
+    # Declared levels are words whatever they look like: -1 and 0.5 too.
+    return Column(words, (dim,), absent if absent.any() else None, order=tuple(map(str, rows.levels)))
 
 
 def _missing_columns(spec: Regression, data: Data, main: LinearPredictor, rows: Rows) -> dict[str, Column]:
