@@ -828,7 +828,9 @@ class Comparison:
                 else "compare with refit=True"
             )
             return Finding("warn", "Pareto k", name, worst, text, remedy)
-        text = f"{name}: Pareto k at most {worst:.2f}" if not high else f"{name}: {high} observations refitted exactly"
+        text = f"{name}: Pareto k at most {worst:.2f}"
+        if high:
+            text = f"{name}: fitted again without {high} observation{'s' * (high > 1)} of high Pareto k"
         if not high and worst == -np.inf:
             text = f"{name}: importance weights are all but equal"
         return Finding("pass", "Pareto k", name, worst, text)

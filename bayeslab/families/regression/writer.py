@@ -266,12 +266,7 @@ class Writer:
             lacking = wanted - self.priors.keys()
             lacking |= {name for name in self.likelihood.auxiliary if self._default(name)}
             if lacking:
-                raise DataError(
-                    f"the default priors of {listed(sorted(lacking))} are scaled to the response: give its data, or"
-                    f" write these priors; {self.without_response}",
-                    path=("model", "formula"),
-                    code="no-data",
-                )
+                raise self._unscaled(sorted(lacking))
             return 1.0
         return spread_of(self.likelihood.working(self.rows.y))
 
@@ -283,12 +278,17 @@ class Writer:
         if self.rows.y is not None:
             return spread_of(self.likelihood.working(self.rows.y))
         if lacking := [name for name in scaled if self._default(name)]:
-            raise DataError(
-                f"the default priors of {listed(lacking)} are scaled to the response: give its data, or write these"
-                f" priors; {self.without_response}",
-                code="no-data",
-            )
+            raise self._unscaled(lacking)
         return 1.0
+
+    def _unscaled(self, names: list[str]) -> DataError:
+        """The error for default priors that need the response."""
+        join = " Without" if self.without_response.endswith("?") else "; without"
+        return DataError(
+            f"{self.without_response}{join} it, write the priors of {listed(names)}, whose defaults are scaled to it",
+            path=("model", "formula"),
+            code="no-data",
+        )
 
     def _auxiliary(self) -> None:
         spread = self._noise_sd()

@@ -189,7 +189,10 @@ _SCALARS: Mapping[type, tuple[str, _Parameters]] = {
     pm.Normal.rv_type: ("Normal", _in_order(0, 1)),
     pm.Pareto.rv_type: ("Pareto", _in_order(0, 1)),
     pm.Poisson.rv_type: ("Poisson", _in_order(0)),
-    pm.Rice.rv_type: ("Rice", lambda reader, given: [reader.var(given[0]) * reader.var(given[1]), reader.var(given[1])]),
+    pm.Rice.rv_type: (
+        "Rice",
+        lambda reader, given: [reader.var(given[0]) * reader.var(given[1]), reader.var(given[1])],
+    ),
     pm.SkewNormal.rv_type: ("SkewNormal", _in_order(2, 0, 1)),
     pm.SkewStudentT.rv_type: ("SkewStudentT", _in_order(0, 1, 2, 3)),
     pm.StudentT.rv_type: ("StudentT", _in_order(0, 1, 2)),

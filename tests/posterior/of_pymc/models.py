@@ -182,7 +182,9 @@ def data_containers(rng):
 @model
 def multivariate_normal(rng):
     mu = pm.Normal("mu", 0.0, 2.0, shape=3)
-    pm.MvNormal("y", mu, cov=np.array([[2.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 1.5]]), observed=rng.normal(size=(9, 3)))
+    pm.MvNormal(
+        "y", mu, cov=np.array([[2.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 1.5]]), observed=rng.normal(size=(9, 3))
+    )
     pm.MvNormal("z", mu, tau=pt.eye(3) * pm.Gamma("tau", 2.0, 1.0), observed=rng.normal(size=(5, 3)))
 
 
@@ -211,7 +213,9 @@ def softmax_regression(rng):
 
 @model
 def beta_binomial(rng):
-    pm.BetaBinomial("y", alpha=pm.HalfCauchy("a", 2.0), beta=pm.HalfCauchy("b", 2.0), n=12, observed=rng.binomial(12, 0.3, 30))
+    pm.BetaBinomial(
+        "y", alpha=pm.HalfCauchy("a", 2.0), beta=pm.HalfCauchy("b", 2.0), n=12, observed=rng.binomial(12, 0.3, 30)
+    )
     p = pm.Deterministic("p", pm.math.invlogit(pm.Normal("l", 0.0, 1.0)))
     pm.Binomial("z", n=np.arange(10, 20), p=p, observed=rng.binomial(np.arange(10, 20), 0.5))
 
@@ -279,7 +283,9 @@ def discrete_likelihoods(rng):
 @model
 def mixtures(rng):
     w = pm.Dirichlet("w", np.ones(3))
-    pm.NormalMixture("y", w, pm.Normal("mu", 0.0, 3.0, shape=3), pm.HalfNormal("s", 1.0, shape=3), observed=rng.normal(size=30))
+    pm.NormalMixture(
+        "y", w, pm.Normal("mu", 0.0, 3.0, shape=3), pm.HalfNormal("s", 1.0, shape=3), observed=rng.normal(size=30)
+    )
     parts = [pm.Normal.dist(pm.Normal("c", 0.0, 1.0), 1.0), pm.StudentT.dist(3.0, mu=0.0, sigma=2.0)]
     pm.Mixture("z", [0.3, 0.7], parts, observed=rng.normal(size=20))
     counts = pm.Poisson.dist(pm.Gamma("rate", 2.0, 1.0, shape=3), shape=(12, 3))
@@ -289,7 +295,13 @@ def mixtures(rng):
 @model
 def series(rng):
     pm.GaussianRandomWalk("walk", mu=0.1, sigma=pm.HalfNormal("s", 1.0), init_dist=pm.Normal.dist(0.0, 2.0), steps=9)
-    pm.AR("ar", rho=pm.Normal("rho", 0.0, 0.5, shape=2), sigma=1.2, init_dist=pm.Normal.dist(0.0, 1.0), observed=rng.normal(size=15))
+    pm.AR(
+        "ar",
+        rho=pm.Normal("rho", 0.0, 0.5, shape=2),
+        sigma=1.2,
+        init_dist=pm.Normal.dist(0.0, 1.0),
+        observed=rng.normal(size=15),
+    )
     omega, alpha, beta = pm.HalfNormal("omega", 1.0), pm.Beta("alpha", 2.0, 3.0), pm.Beta("beta", 2.0, 3.0)
     pm.GARCH11("g", omega, alpha, beta, initial_vol=1.0, observed=rng.normal(size=12))
 
@@ -344,7 +356,14 @@ def arithmetic(rng):
     z = pt.concatenate([y, x[::-1]], axis=0).reshape((4, 6)).T
     z = pt.switch(pt.gt(z, 0.2), pt.log1p(z**2), pt.expm1(pt.minimum(z, 0.5)))
     z = z + pt.max(x, axis=0)[None, 0] - pt.prod(s) + pt.mean(x) + pt.cumsum(s)[-1] + pt.diff(s).sum() + pt.var(x)
-    z = z + pt.logsumexp(x, axis=None) + pt.erf(s[0]) + pt.arctan(x[0, 0]) + pt.linalg.norm(s) + pt.clip(x[0, 1], -1.0, 1.0)
+    z = (
+        z
+        + pt.logsumexp(x, axis=None)
+        + pt.erf(s[0])
+        + pt.arctan(x[0, 0])
+        + pt.linalg.norm(s)
+        + pt.clip(x[0, 1], -1.0, 1.0)
+    )
     m = pt.eye(4) * 3.0 + pt.outer(s, s)
     z = z + pt.linalg.det(m) + pt.linalg.inv(m)[0, 1] + pt.linalg.solve(m, s)[1] + pt.trace(m) + pt.diag(s)[2, 2]
     z = z + pt.tril(m)[3, 0] + pt.tile(s, 2)[5] + pt.repeat(s, 2)[3]
