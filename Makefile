@@ -45,9 +45,10 @@ format: $(VENV)/.stamp-test  ## apply ruff's fixes and formatting
 docs: $(VENV)/.stamp-docs  ## build docs/_build/html, warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
-bench: $(VENV)/.stamp-peers  ## times against plain PyMC, Bambi, pyAgrum, pgmpy, hmmlearn, scikit-learn, tomotopy, gensim and NumPyro, as ratios
+bench: $(VENV)/.stamp-peers  ## times against plain PyMC, Bambi, JAGS, pyAgrum, pgmpy, hmmlearn, scikit-learn, tomotopy, gensim and NumPyro, as ratios
 	$(BIN)/python tests/bench/time_to_posterior.py $(ARGS)
 	$(BIN)/python tests/bench/regression.py
+	$(BIN)/python tests/bench/jags.py
 	$(BIN)/python tests/bench/networks.py
 	$(BIN)/python tests/bench/structure.py
 	$(BIN)/python tests/bench/hidden.py
