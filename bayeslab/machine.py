@@ -41,7 +41,8 @@ def from_pymc(model: pymc.Model) -> PyMCProgram:
     processes, all of PyMC's transforms, and of PyTensor: functions of numbers, indexing, reductions, products and
     decompositions of matrices (Cholesky, triangular and general systems, inverse, determinant), softmax, and ``scan``
     with a fixed number of steps. Where a distribution has a fused density in the machine, that is taken; the densities
-    of others are read operation by operation.
+    of others are read operation by operation. Deterministic variables with other operations are computed by PyMC after
+    sampling (:attr:`PyMCProgram.evaluated_by_pymc`).
 
     Parameters
     ----------
@@ -105,6 +106,14 @@ class PyMCProgram:
     def log_density(self) -> LogDensity:
         """The log density on the unconstrained scale: a function of flat vectors, with names and shapes."""
         return self._posterior.density
+
+    @property
+    def evaluated_by_pymc(self) -> tuple[str, ...]:
+        """Deterministic variables with operations that the machine does not know.
+
+        Nothing else depends on them. After sampling they are computed by PyMC at all draws at once, in Python.
+        """
+        return tuple(self._posterior.machine_model().outside)
 
     def __repr__(self) -> str:
         n = self.log_density.n_dim

@@ -89,7 +89,7 @@ class MachineDensity(LogDensity):
     def constrained(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         n = len(values[self.names[0]])
         points = np.concatenate([np.asarray(values[name], float).reshape(n, -1) for name in self.names], axis=1)
-        return self.machine.program.outputs(points)
+        return self.machine.quantities(points)
 
     def recovered(self, flat: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray] | None:
         return self.machine.recovered(flat, rng) if self.machine.sums else None

@@ -119,6 +119,10 @@ class MachineModel:
         """Parameters with an improper prior."""
         return [parameter.name for parameter in self.parameters if parameter.law.improper]
 
+    def quantities(self, points: np.ndarray) -> dict[str, np.ndarray]:
+        """Parameters and deterministic nodes at unconstrained points (points, n_dim), by name."""
+        return self.program.outputs(points)
+
     def prior_points(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Draws from the prior, unconstrained, shape (n, n_dim).
 

@@ -6,6 +6,7 @@ log densities of others are read from PyMC's graphs, operation by operation.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,7 +87,10 @@ class GraphLaw(Law):
         value = self.rv.type()
         self.reader.known[value] = x
         try:
-            graph = logprob_of(self.rv, value)
+            with warnings.catch_warnings():
+                # About parents that PyMC has copied: they are then unknown here, and the density is derived otherwise.
+                warnings.filterwarnings("ignore", message="RandomVariables .* were found in the derived graph")
+                graph = logprob_of(self.rv, value)
         except NotImplementedError:
             raise NotLowered(type(self.rv.owner.op).__name__, "a distribution without a log density") from None
         return self.reader.var(graph)
@@ -154,6 +158,11 @@ def _half_normal(reader: Reader, given: Sequence[Variable]) -> Sequence[Var]:
     if place is None or np.any(place != 0.0):
         raise NotLowered("HalfNormal", "a location that is not 0")
     return [reader.var(given[1])]
+
+
+def _rice(reader: Reader, given: Sequence[Variable]) -> Sequence[Var]:
+    b, sigma = map(reader.var, given)
+    return [b * sigma, sigma]
 
 
 #: By class of an operation: the distribution's name, and its parameters from those of the operation.

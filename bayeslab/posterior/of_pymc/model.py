@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from pytensor.tensor.type_other import NoneTypeT
 
 from bayeslab.errors import ModelError, listed
 from bayeslab.posterior import graph_model
+from bayeslab.posterior.evaluation import evaluate
 from bayeslab.posterior.machine.arrays import NotLowered, Var
 from bayeslab.posterior.machine.laws import Law
 from bayeslab.posterior.machine.model import MachineModel, Parameter
@@ -29,10 +31,38 @@ from bayeslab.posterior.of_pymc.reader import UNREAD, Gap, Reader
 from bayeslab.posterior.of_pymc.tensors import HANDLERS
 from bayeslab.posterior.of_pymc.transforms import transform_of
 
-__all__ = ["lowered"]
+__all__ = ["PyMCMachineModel", "lowered"]
 
 
-def lowered(model: pm.Model) -> MachineModel:
+@dataclass(frozen=True, eq=False)
+class PyMCMachineModel(MachineModel):
+    """The program of a PyMC model, and deterministic variables that PyMC evaluates.
+
+    Attributes
+    ----------
+    outside : dict of str to Variable
+        Deterministic variables with operations that the machine does not know, as functions of PyMC's value variables.
+        The density does not depend on them.
+    values : tuple of Variable
+        These value variables.
+    """
+
+    outside: Mapping[str, Variable] = field(default_factory=dict)
+    values: tuple[Variable, ...] = ()
+
+    def quantities(self, points: np.ndarray) -> dict[str, np.ndarray]:
+        out = super().quantities(points)
+        if not self.outside:
+            return out
+        at = np.cumsum([0, *(parameter.size for parameter in self.parameters)])
+        given = {
+            value: points[:, a:b].reshape(len(points), *parameter.shape)
+            for value, parameter, a, b in zip(self.values, self.parameters, at[:-1], at[1:], strict=True)
+        }
+        return out | dict(zip(self.outside, evaluate(given, list(self.outside.values())), strict=True))
+
+
+def lowered(model: pm.Model) -> PyMCMachineModel:
     """The program of a PyMC model's log density and of its deterministic variables.
 
     Raises
@@ -50,24 +80,29 @@ class _Lowering:
         self.model, self.builder = model, Builder()
         self.reader = Reader(self.builder, HANDLERS | {Scan: scanned})
         self.parameters: list[Parameter] = []
+        self.outside: dict[str, Variable] = {}
         self._shapes: dict[str, tuple[int, ...]] | None = None
 
-    def run(self) -> MachineModel:
+    def run(self) -> PyMCMachineModel:
         """The program; see :func:`lowered`."""
         model = self.model
         # PyMC's graphs else hold constants, such as the root of 2, in single precision.
         with warnings.catch_warnings(), pytensor.config.change_flags(cast_policy="numpy+floatX"):
             warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
-            for rv in _in_order(model):
+            for rv in model.observed_RVs:
+                self.reader.known[rv] = np.asarray(graph_model.constant(model.rvs_to_values[rv]))
+            for rv in model.free_RVs:
                 with self._reading(rv):
-                    self._observed(rv) if rv in model.observed_RVs else self._free(rv)
+                    self._free(rv)
+            for rv in model.observed_RVs:
+                with self._reading(rv):
+                    self._observed(rv)
             for potential in model.potentials:
                 with self._reading(potential):
                     self.builder.add(self.reader.var(potential))
-            for name, value in self._deterministics().items():
-                self.builder.output(name, value)
-        if self.reader.gaps:
-            raise _unknown(self.reader.gaps)
+            if self.reader.gaps:
+                raise _unknown(self.reader.gaps)
+            self._name_quantities()
         if not self.parameters:
             raise ModelError("the model has no free continuous variable to sample", code="nothing-to-fit")
         return self._finished()
@@ -113,8 +148,7 @@ class _Lowering:
         self.parameters.append(Parameter(str(rv.name), name, shape, law, transform, value, start))
 
     def _observed(self, rv: Variable) -> None:
-        values = np.asarray(graph_model.constant(self.model.rvs_to_values[rv]))
-        self.reader.known[rv] = values
+        values = self.reader.known[rv]
         self._add(rv, law_of(self.reader, rv, values.shape), self.builder.constant(values))
 
     def _add(self, rv: Variable, law: Law, value: Var) -> None:
@@ -125,10 +159,13 @@ class _Lowering:
         gaps = set(self.reader.gaps)
         try:
             density = law.log_density(value)
-        except NotLowered:
+        except NotLowered as error:
             # The density of other variables is derived by PyMC from the graph of their random numbers.
+            try:
+                (graph,) = self.model.logp(vars=[rv], sum=False, jacobian=False)
+            except (NotImplementedError, RuntimeError, ValueError):
+                raise error from None
             self.reader.gaps.intersection_update(gaps)
-            (graph,) = self.model.logp(vars=[rv], sum=False, jacobian=False)
             density = self.reader.var(graph)
         self.builder.add(density)
 
@@ -165,17 +202,20 @@ class _Lowering:
             self._shapes = self.model.eval_rv_shapes()
         return tuple(int(n) for n in self._shapes[str(rv.name)])
 
-    def _deterministics(self) -> dict[str, Var]:
-        """Parameters, then deterministic variables, by name."""
-        out = {parameter.name: parameter.value for parameter in self.parameters}
+    def _name_quantities(self) -> None:
+        """Name parameters and deterministic variables; those that cannot be read are left to PyMC."""
+        for parameter in self.parameters:
+            self.builder.output(parameter.name, parameter.value)
         for variable in self.model.deterministics:
-            with self._reading(variable):
-                out[str(variable.name)] = self.reader.var(variable)
-        return out
+            value = self.reader.value(variable)
+            if value is UNREAD:
+                (self.outside[str(variable.name)],) = self.model.replace_rvs_by_values([variable])
+            else:
+                self.builder.output(str(variable.name), value)
 
     # ------------------------------------------------------------------------------------- ends
 
-    def _finished(self) -> MachineModel:
+    def _finished(self) -> PyMCMachineModel:
         model, known = self.model, {parameter.name for parameter in self.parameters}
         coords = {
             str(dim): list(range(self._length(length))) if model.coords.get(dim) is None else list(model.coords[dim])
@@ -188,7 +228,7 @@ class _Lowering:
             for variable in model.data_vars
             if variable not in model.rvs_to_values.values()
         }
-        return MachineModel(
+        return PyMCMachineModel(
             self.builder.finish(),
             self.builder,
             tuple(self.parameters),
@@ -198,19 +238,14 @@ class _Lowering:
             coords,
             cells,
             constants,
+            outside=self.outside,
+            values=tuple(model.rvs_to_values[rv] for rv in model.free_RVs),
         )
 
     def _length(self, length: Any) -> int:
         number = self.reader.numbers(length)
         assert number is not None
         return int(number)
-
-
-def _in_order(model: pm.Model) -> Sequence[Variable]:
-    """Random variables in the order of the model: parents before children."""
-    return [rv for rv in model.basic_RVs if rv in model.free_RVs] + [
-        rv for rv in model.basic_RVs if rv in model.observed_RVs
-    ]
 
 
 def _word(rv: Variable) -> str:

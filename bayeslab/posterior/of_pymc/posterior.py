@@ -19,8 +19,7 @@ from bayeslab.language.spec import Family, Model
 from bayeslab.posterior import graph_model
 from bayeslab.posterior.contract import Posterior, Purpose
 from bayeslab.posterior.machine.density import MachineDensity
-from bayeslab.posterior.machine.model import MachineModel
-from bayeslab.posterior.of_pymc.model import lowered
+from bayeslab.posterior.of_pymc.model import PyMCMachineModel, lowered
 
 __all__ = ["PyMCPosterior"]
 
@@ -89,7 +88,7 @@ class PyMCPosterior(Posterior):
     def observed(self) -> tuple[str, ...]:
         return tuple(str(v.name) for v in (*self.built.observed_RVs, *self.built.potentials))
 
-    def machine_model(self) -> MachineModel:
+    def machine_model(self) -> PyMCMachineModel:
         return self._machine
 
     @cached_property

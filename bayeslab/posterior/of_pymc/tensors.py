@@ -22,7 +22,7 @@ import pytensor.tensor.subtensor as sub
 from pymc.logprob.utils import CheckParameterValue
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import DeepCopyOp, TypeCastingOp
-from pytensor.ifelse import IfElse
+from pytensor.conditional.op import IfElse
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import ScalarOp
 from pytensor.tensor.blockwise import Blockwise
