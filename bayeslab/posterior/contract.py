@@ -278,6 +278,10 @@ class Posterior(ABC):
         """
         return {}
 
+    def integrating(self) -> MachineModel | None:
+        """The program that integrates states and functions out; default None: none, or only the graph does."""
+        return None
+
     @cached_property
     def latent(self) -> tuple[str, ...]:
         """Everything that is summed out and recovered: nodes, missing cells, states."""

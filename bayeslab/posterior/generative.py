@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -75,8 +75,13 @@ class Generative(ABC):
         """
 
     @abstractmethod
-    def log_densities(self, given: Mapping[str, np.ndarray], draws: int = 1) -> dict[str, np.ndarray] | None:
-        """Log density of each observation of the nodes with data, (draws, observations) by node; None: not known."""
+    def log_densities(
+        self, given: Mapping[str, np.ndarray], draws: int = 1, without: Collection[str] = ()
+    ) -> dict[str, np.ndarray] | None:
+        """Log density of each observation of the nodes with data, (draws, observations) by node; None: not known.
+
+        Nodes in ``without`` are left out.
+        """
 
     @abstractmethod
     def probabilities(
@@ -146,7 +151,9 @@ class GraphGenerative(Generative):
         with inside_domains(names):
             return forward(self.model, given, names, seed, draws)
 
-    def log_densities(self, given: Mapping[str, np.ndarray], draws: int = 1) -> dict[str, np.ndarray] | None:
+    def log_densities(
+        self, given: Mapping[str, np.ndarray], draws: int = 1, without: Collection[str] = ()
+    ) -> dict[str, np.ndarray] | None:
         return None
 
     def probabilities(

@@ -104,7 +104,7 @@ def posterior_groups(
         rng = stream(job.seed, "summed out")
         drawn = density.recovered(flat.reshape(n_chains * n_draws, -1), rng)
         wanted |= _recovered(job, wanted) if drawn is None else drawn
-        wanted |= _derived(job, wanted) if drawn is None else {}
+        wanted |= _derived(job, wanted)
     elif job.latent:
         wanted |= _derived(job, wanted | means) if (means := expected_states(job.posterior, wanted)) else {}
     attrs = {"inference_library": sampler, "inference_library_version": version(sampler)} | attributes(job)
@@ -230,22 +230,26 @@ def _drawn_jointly(
 
 
 def _derived(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Deterministic nodes that depend on the recovered discrete nodes."""
-    names = list(job.posterior.derived_nodes())
+    """Deterministic nodes that depend on what was recovered."""
+    names = [name for name in job.posterior.derived_nodes() if name not in values]
     if not names:
         return {}
-    whole = job.posterior.graph(purpose="predict")
-    dims = whole.named_vars_to_dims
-    job.graph.named_vars_to_dims.update({n: dims[n] for n in names if n in dims})
-    given = {rv.name: values[rv.name] for rv in whole.free_RVs if rv.name in values}
-    return forward(whole, given, names, derived(job.seed, "derived"))
+    nodes = job.posterior.generative("predict")
+    if job.machine is None:
+        job.graph.named_vars_to_dims.update({n: nodes.dims[n] for n in names if n in nodes.dims})
+    given = {name: values[name] for name in nodes.random if name in values}
+    return nodes.draw(names, given, derived(job.seed, "derived"))
 
 
 def expected_states(posterior: Posterior, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Conditional means of the normal variables behind summed-out states, given the data and each parameter draw."""
-    eliminated = posterior.elimination() if posterior.integrated() else None
-    if eliminated is None:
+    if not posterior.integrated():
         return {}
+    machine = posterior.integrating()
+    if machine is not None:
+        return machine.expected(machine.points_at(values))
+    eliminated = posterior.elimination()
+    assert eliminated is not None
     built, sums = eliminated
     means = [sums.expected(tables) for tables in tables_at(built, sums, values)]
     return {name: np.concatenate([each[name] for each in means]) for name in means[0]}

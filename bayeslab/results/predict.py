@@ -18,8 +18,8 @@ from bayeslab.language.indexing import is_whole_number, labels_are_numbers
 from bayeslab.memory import check_draws
 from bayeslab.posterior.contract import Eliminated, Posterior
 from bayeslab.posterior.evaluation import expand
-from bayeslab.posterior.generative import Generative, GraphGenerative
-from bayeslab.posterior.groups import GraphLayout, dataset, labelled
+from bayeslab.posterior.generative import Generative
+from bayeslab.posterior.groups import GraphLayout, Layout, dataset, labelled
 from bayeslab.posterior.transforms import tables_at, unconstrained
 from bayeslab.preparation import Source
 from bayeslab.results import topics
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pymc
     import xarray as xr
+
+    from bayeslab.posterior.machine.model import MachineModel
 
 # Predictive draws at a point estimate; fewer if there are very many rows.
 _AT_A_POINT, _FEWEST, _CELLS = 1_000, 100, 20_000_000
@@ -122,7 +124,7 @@ def _refuse_flat(nodes: Generative) -> None:
             )
 
 
-def _held(fit: Fitted, nodes: Generative, data: Data) -> dict[str, np.ndarray]:
+def _held(fit: Fitted, names: Iterable[str], layout: Layout, data: Data) -> dict[str, np.ndarray]:
     """The posterior draws that nodes on other data can use: those of the same quantities.
 
     Rows that have names (a column with the name of their dimension) are the rows of the fit with these names, whatever
@@ -133,12 +135,12 @@ def _held(fit: Fitted, nodes: Generative, data: Data) -> dict[str, np.ndarray]:
     same_rows = data.dataset is fit.data.dataset or data.dataset.digests() == fit.data.dataset.digests()
     named_rows = data.dataset.rows in data.dataset.levels
     out = {}
-    coords = {str(dim): np.asarray(labels).astype(str) for dim, labels in nodes.coords.items() if labels is not None}
-    for name in nodes.random:
+    coords = {str(dim): np.asarray(labels).astype(str) for dim, labels in layout.coords.items() if labels is not None}
+    for name in names:
         if name not in group:
             continue
         draws = group[name]
-        dims = tuple(str(dim) for dim in nodes.dims.get(name) or ())
+        dims = tuple(str(dim) for dim in layout.dims.get(name) or ())
         cells = any(d.endswith("_missing") for d in dims)
         rowwise = cells or data.dataset.rows in dims
         labels_agree = all(
@@ -215,7 +217,7 @@ def _unobserved(
 ) -> tuple[Generative, dict[str, np.ndarray]]:
     """The nodes, outcomes among the random ones, and the posterior draws that they use."""
     nodes = posterior.generative("predict", names)
-    given = _repeated(_held(fit, nodes, posterior.data), each)
+    given = _repeated(_held(fit, nodes.random, nodes, posterior.data), each)
     given |= _paths_given(fit, posterior, given, each)
     given |= _states_given(fit, {*nodes.random} - {*names}, given, each)
     needed = next((n for n in nodes.random if n in nodes.undrawable and n not in given and n not in names), None)
@@ -309,10 +311,14 @@ def _states_given(
     lacking = set(random) - given.keys()
     if not lacking or not lacking & set(fit.bound_model.integrated().values()):
         return {}
+    rng, held = stream(fit.seed, "states"), _repeated(posterior_values(fit), each)
+    machine = fit.bound_model.integrating()
+    if machine is not None:
+        whole = machine.recovered(machine.points_at(held), rng)
+        return {name: values for name, values in whole.items() if name in lacking}
     eliminated = fit.bound_model.elimination()
     assert eliminated is not None
     model, sums = eliminated
-    rng, held = stream(fit.seed, "states"), _repeated(posterior_values(fit), each)
     drawn = [sums.drawn(tables, rng) for tables in tables_at(model, sums, held)]
     return {name: np.concatenate([one[name] for one in drawn]) for name in drawn[0] if name in lacking}
 
@@ -617,11 +623,14 @@ def _unweighted_log_likelihood(fit: Fitted, posterior: Posterior, data: Data | N
         # A variable cannot have the name of its dimension.
         named = {f"{name}_density" if (name,) == dims else name: (dims, v) for name, (dims, v) in made.items()}
         return _on_arrays(fit, posterior, named, {})
+    machine = posterior.integrating()
+    if machine is not None:
+        return _integrated_log_likelihood(fit, posterior, machine, data)
     eliminated = posterior.elimination()
     if eliminated is not None:
         return _summed_log_likelihood(fit, data, *eliminated)
     nodes = posterior.generative("predict")
-    given = posterior_values(fit) if data is None else _held(fit, nodes, data)
+    given = posterior_values(fit) if data is None else _held(fit, nodes.random, nodes, data)
     coords, layout = _coords(fit), nodes
     shape, terms = [len(axis) for axis in coords.values()], None
     if given.keys() >= set(nodes.random):
@@ -677,10 +686,29 @@ def _numbered(name: str, values: np.ndarray) -> tuple[str, ...]:
     return tuple(f"{name}_dim_{i}" for i in range(values.ndim - 2))
 
 
+def _integrated_log_likelihood(
+    fit: Fitted, posterior: Posterior, machine: MachineModel, data: Data | None
+) -> xr.Dataset:
+    """Log densities of observations; of a node that states or functions enter, each given all others."""
+    names, coords = [parameter.name for parameter in machine.parameters], _coords(fit)
+    held = posterior_values(fit) if data is None else _held(fit, names, machine, data)
+    _refuse_lacking(names, held)
+    shape = [len(axis) for axis in coords.values()]
+    shaped = {
+        name: terms.reshape(*shape, *(len(machine.coords[dim]) for dim in machine.dims[name]))
+        for name, terms in machine.terms(machine.points_at(held)).items()
+    }
+    others = posterior.generative("predict").log_densities(held, math.prod(shape), without=shaped)
+    assert others is not None
+    shaped |= {name: terms.reshape(*shape, *terms.shape[1:]) for name, terms in others.items()}
+    return dataset(shaped, machine, coords, {"creation_library": "bayeslab"}).to_dataset()
+
+
 def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, sums: Eliminated) -> xr.Dataset:
     """Likelihood terms with the discrete nodes summed out, one per observation."""
-    held = posterior_values(fit) if data is None else _held(fit, GraphGenerative(graph), data)
-    _refuse_lacking([rv.name for rv in graph.free_RVs], held)
+    names = [rv.name for rv in graph.free_RVs]
+    held = posterior_values(fit) if data is None else _held(fit, names, GraphLayout(graph), data)
+    _refuse_lacking(names, held)
     sums.check_terms()
     chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
     made = [sums.terms(tables) for tables in tables_at(graph, sums, held, chains * draws)]
@@ -724,6 +752,7 @@ def value_draws(fit: Fitted, graph: pymc.Model, data: Data | None = None) -> dic
         raw = fit.data_tree["unconstrained_posterior"].to_dataset()
         if names <= set(raw.data_vars):
             return {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in raw.data_vars.items()}
-    held = posterior_values(fit) if data is None else _held(fit, GraphGenerative(graph), data)
-    _refuse_lacking([rv.name for rv in graph.free_RVs], held)
+    names = [rv.name for rv in graph.free_RVs]
+    held = posterior_values(fit) if data is None else _held(fit, names, GraphLayout(graph), data)
+    _refuse_lacking(names, held)
     return unconstrained(graph, held)

@@ -11,6 +11,7 @@ from bayeslab.posterior.evaluation import expand
 from bayeslab.posterior.generative import GraphGenerative
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.posterior.machine.generative import MachineGenerative
+from bayeslab.posterior.transforms import tables_at
 from bayeslab.preparation import Source
 from bayeslab.results.predict import pointwise_graph
 from tests.laws.test_machine_models import QUICK, SLOW
@@ -189,3 +190,77 @@ def test_probabilities_of_values_are_averages_over_draws(text):
         "B": lambda k: stats.binom.pmf(k, 4, 1 / (1 + np.exp(-m))),
     }[text[0]]
     np.testing.assert_allclose(total, np.repeat([[each(k).sum()] for k in levels], 6, axis=1), rtol=1e-12)
+
+
+#: Series and functions that are integrated out, and the covariance of their values without data.
+HIDDEN = {
+    "level": (
+        {"s": "HalfNormal(1)", "r": "HalfNormal(1)", "level[row]": "LocalLevel(s, initial=Normal(1, 2))", "twice[row]": "2 * level",
+         "y[row]": "Normal(level, r)"},
+        lambda v, x: 4 + v["s"] ** 2 * np.minimum.outer(np.arange(len(x)), np.arange(len(x))), 1.0, "level",
+    ),
+    "function": (
+        {"s": "HalfNormal(1)", "r": "HalfNormal(1)", "f[row]": "GaussianProcess(ExpQuad(x, 1.5, s))", "twice[row]": "2 * f",
+         "y[row]": "Normal(f, r)"},
+        lambda v, x: v["s"] ** 2 * np.exp(-0.5 * np.subtract.outer(x, x) ** 2 / 1.5**2), 0.0, "f",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_states_and_functions_have_the_moments_of_normal_conditioning(name):
+    """Drawn back given the data at one point, and their means; so has each row given all others."""
+    nodes, covariance, mean, hidden = HIDDEN[name]
+    x = np.array([0.0, 0.7, 1.1, 2.5, 3.0, 4.2])
+    y = np.array([0.2, 1.3, np.nan, 0.4, -0.5, 0.9])
+    posterior = posterior_of(nodes, x=x, y=y)
+    machine, n = posterior.integrating(), 6000
+    assert posterior.integrated() == {hidden: f"_{hidden}_z"}
+    point = np.log([0.8, 0.5])
+    values = {key: np.repeat(v, n, axis=0) for key, v in machine.program.outputs(point[None]).items()}
+    normals = machine.recovered(np.tile(point, (n, 1)), np.random.default_rng(3))
+    drawn = posterior.generative("predict").draw([hidden, "twice"], values | normals, 4)
+    np.testing.assert_array_equal(drawn["twice"], 2 * drawn[hidden])
+    there = ~np.isnan(y)
+    prior = covariance({"s": 0.8}, x)
+    rows = prior[np.ix_(there, there)] + 0.25 * np.eye(there.sum())
+    gain = prior[:, there] @ np.linalg.inv(rows)
+    expected, spread = mean + gain @ (y[there] - mean), prior - gain @ prior[there]
+    error = 5 * np.sqrt(np.diag(spread) / n)
+    assert np.all(np.abs(drawn[hidden].mean(axis=0) - expected) < error)
+    np.testing.assert_allclose(np.cov(drawn[hidden].T), spread, atol=6 * np.sqrt(2 / n) * spread.max())
+    means = machine.expected(point[None])
+    one = posterior.generative("predict").draw([hidden], {key: v[:1] for key, v in values.items()} | means, 4)[hidden]
+    np.testing.assert_allclose(one[0], expected, rtol=1e-5)
+    inverse = np.linalg.inv(rows)
+    away = (inverse @ (y[there] - mean)) / np.diag(inverse)
+    alone = stats.norm.logpdf(away, 0, 1 / np.sqrt(np.diag(inverse)))
+    np.testing.assert_allclose(machine.terms(point[None])["y"][0, there], alone, rtol=1e-6)
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", [*HIDDEN, "airline", "radon_map"])
+def test_states_and_functions_are_those_of_the_graph(name):
+    """Draws from the same random numbers, means, terms, and nodes that depend on them."""
+    if name in HIDDEN:
+        x, y = np.random.default_rng(0).normal(size=(2, 9))
+        posterior = posterior_of(HIDDEN[name][0], x=x, y=y)
+    else:
+        source = Source(MODELS / f"{name}.yaml")
+        posterior = source.posterior(source.bound(None).dataset)
+    machine, (model, sums) = posterior.integrating(), posterior.elimination()
+    points = machine.start() + 0.2 * np.random.default_rng(1).standard_normal((5, machine.program.n_dim))
+    values = machine.program.outputs(points)
+    (tables,) = tables_at(model, sums, values)
+    normals = machine.recovered(points, np.random.default_rng(2))
+    pairs = [(normals, sums.drawn(tables, np.random.default_rng(2)))]
+    pairs += [(machine.expected(points), sums.expected(tables)), (machine.terms(points), sums.terms(tables))]
+    names, nodes = posterior.derived_nodes(), posterior.generative("predict")
+    assert isinstance(nodes, MachineGenerative)
+    graph = GraphGenerative(posterior.graph(purpose="predict"))
+    given = {key: v for key, v in (values | normals).items() if key in nodes.random}
+    pairs.append((nodes.draw(names, given, 3), graph.draw(names, given, 3)))
+    for mine, theirs in pairs:
+        assert mine.keys() == theirs.keys()
+        for key, value in theirs.items():
+            np.testing.assert_allclose(mine[key], value, rtol=1e-9, atol=1e-9)

@@ -31,11 +31,9 @@ if TYPE_CHECKING:
     import pymc
 
     from bayeslab.families.graph.function_layout import FunctionNode
-    from bayeslab.families.graph.function_sums import FunctionSum
-    from bayeslab.families.graph.joint_sums import JointSum
+    from bayeslab.families.graph.joint_sums import GraphSum, JointSum
     from bayeslab.families.graph.path_laws import HiddenPath
     from bayeslab.families.graph.path_sums import Sums
-    from bayeslab.families.graph.state_sums import StateSum
 
 
 __all__ = ["Builder"]
@@ -62,7 +60,7 @@ class Builder(Walk):
     ) -> None:
         super().__init__(model, data, purpose, targets)
         self.densities: list[Any] = []
-        self.elimination: Sums | StateSum | FunctionSum | JointSum | None = None
+        self.elimination: Sums | GraphSum | JointSum | None = None
         # States and functions to sum out, with the observed normal nodes that they enter.
         self.integrals = integrals
         self.states: list[StateNode] = []
@@ -149,7 +147,7 @@ class Builder(Walk):
         if self.functions and not model.free_RVs:
             raise NotLinear  # nothing would be left to sample
         left = set(symbols)
-        sums: list[StateSum | FunctionSum] = []
+        sums: list[GraphSum] = []
         for rows in self.normal_rows:
             inside = set(ancestors([rows.mean, rows.sigma]))
             entering = inside & symbols

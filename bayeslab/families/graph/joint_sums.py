@@ -10,10 +10,51 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 
-from bayeslab.families.graph.function_sums import FunctionSum
-from bayeslab.families.graph.state_sums import StateSum
+from bayeslab.families.graph.functions_given import FunctionsGiven
+from bayeslab.families.graph.linear_rows import Rows
+from bayeslab.families.graph.states_given import StatesGiven
 
-__all__ = ["JointSum"]
+__all__ = ["GraphSum", "JointSum"]
+
+
+@dataclass(frozen=True, eq=False)
+class GraphSum:
+    """The integral over states or functions that enter a normal node of a graph.
+
+    Attributes
+    ----------
+    log_sum : TensorVariable
+        Its logarithm.
+    tables : TensorVariable
+        The flat vector of the kernel's inputs.
+    rows : Rows
+    given : StatesGiven or FunctionsGiven
+    """
+
+    log_sum: Any
+    tables: Any
+    rows: Rows
+    given: StatesGiven | FunctionsGiven
+
+    @property
+    def observed(self) -> dict[str, tuple[str, ...]]:
+        """The dims of the node with data."""
+        return {self.rows.name: self.rows.dims}
+
+    def check_terms(self) -> None:
+        """Nothing is refused: every row has a density given all others."""
+
+    def drawn(self, tables: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Standard normals drawn given the data, at each of some flat vectors (draws, length)."""
+        return self.given.drawn(tables, rng)
+
+    def expected(self, tables: np.ndarray) -> dict[str, np.ndarray]:
+        """Means of the standard normals given the data, at each of some flat vectors."""
+        return self.given.expected(tables)
+
+    def terms(self, tables: np.ndarray) -> dict[str, np.ndarray]:
+        """Log density (draws, elements) of each row given all others; 0 where a row is missing."""
+        return self.given.terms(tables)
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,10 +63,10 @@ class JointSum:
 
     Attributes
     ----------
-    parts : tuple of StateSum or FunctionSum
+    parts : tuple of GraphSum
     """
 
-    parts: tuple[StateSum | FunctionSum, ...]
+    parts: tuple[GraphSum, ...]
 
     @cached_property
     def log_sum(self) -> Any:
@@ -65,7 +106,7 @@ class JointSum:
         """Log density (draws, elements) of each row given all others of its node."""
         return self._together([part.terms(table) for part, table in self._split(tables)])
 
-    def _split(self, tables: np.ndarray) -> list[tuple[StateSum | FunctionSum, np.ndarray]]:
+    def _split(self, tables: np.ndarray) -> list[tuple[GraphSum, np.ndarray]]:
         pieces = [np.ascontiguousarray(part) for part in np.split(tables, self._ends, axis=1)]
         return list(zip(self.parts, pieces, strict=True))
 

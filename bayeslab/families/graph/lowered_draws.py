@@ -1,7 +1,8 @@
-"""Discrete nodes that a program sums out, drawn given draws of the parameters.
+"""Discrete nodes that a program sums out, and states and functions that it integrates out, drawn given the parameters.
 
-Each part of the sum has tables in the program: log probabilities of the states, together with the data, up to a
-constant. From them its nodes are drawn jointly, by the kernels that draw them in PyMC graphs.
+Each part of a sum has tables in the program: log probabilities of the states, together with the data, up to a constant.
+From them its nodes are drawn jointly, by the kernels that draw them in PyMC graphs. The table of an integral holds what
+its kernel takes.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayeslab.families.graph.discrete_layout import Latent
+from bayeslab.families.graph.functions_given import FunctionsGiven
 from bayeslab.families.graph.path_laws import PathLaw
+from bayeslab.families.graph.states_given import StatesGiven
 from bayeslab.latents.networks.elimination import Elimination
 from bayeslab.posterior.machine.arrays import Var
 
-__all__ = ["CellSum", "EliminationSum", "PathSum"]
+__all__ = ["CellSum", "EliminationSum", "Integral", "PathSum"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,3 +129,37 @@ class EliminationSum:
             out[latent.name] = np.asarray(latent.first + cells).reshape(len(states), *latent.shape)
             at += latent.size
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class Integral:
+    """States or functions that enter a normal node.
+
+    Attributes
+    ----------
+    flat : Var (length,)
+    given : StatesGiven or FunctionsGiven
+    """
+
+    flat: Var
+    given: StatesGiven | FunctionsGiven
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.given.normals.values())
+
+    @property
+    def tables(self) -> tuple[Var, ...]:
+        return (self.flat,)
+
+    def drawn(self, tables: Sequence[np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """The standard normals behind the nodes, drawn given the data at tables (draws, length)."""
+        return self.given.drawn(np.ascontiguousarray(tables[0]), rng)
+
+    def expected(self, tables: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """The means of these normals."""
+        return self.given.expected(np.ascontiguousarray(tables[0]))
+
+    def terms(self, tables: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """Log density (draws, elements) of each row given all others; 0 where a row is missing."""
+        return self.given.terms(np.ascontiguousarray(tables[0]))

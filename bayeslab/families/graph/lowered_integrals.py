@@ -7,8 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from bayeslab.families.graph.function_layout import Entering, FunctionNode, integrable, kernel_inputs, layout_of
+from bayeslab.families.graph.functions_given import functions_given
+from bayeslab.families.graph.lowered_draws import Integral
 from bayeslab.families.graph.lowered_rows import HiddenRows, by_row, rows_apart
 from bayeslab.families.graph.state_components import KERNEL, StateNode, filter_inputs
+from bayeslab.families.graph.states_given import StatesGiven
 from bayeslab.posterior.machine.arrays import Instruction, NotLinear, Var
 from bayeslab.posterior.machine.backend import Machine
 from bayeslab.posterior.machine.evidence import log_evidence
@@ -23,7 +26,7 @@ def integrate(
     functions: Sequence[FunctionNode],
     slopes: Sequence[Var],
     rows: Sequence[HiddenRows],
-) -> None:
+) -> list[Integral]:
     """Add the logs of the integrals over states and functions to the total.
 
     Parameters
@@ -33,11 +36,17 @@ def integrate(
     rows
         The nodes that depend on states, functions or slopes.
 
+    Returns
+    -------
+    list of Integral
+        From which states and functions are drawn.
+
     Raises
     ------
     NotLinear
         A node of states or functions does not enter one normal node, or not linearly.
     """
+    out = list[Integral]()
     left = {node.name for node in states} | {node.name for node in functions}
     for each in rows:
         record = [item for item in live(builder.instructions, [each.mean.buffer]) if isinstance(item, Instruction)]
@@ -52,12 +61,13 @@ def integrate(
         if its_states and its_functions:
             raise NotLinear(each.name, "states and functions in its mean")
         left -= entering
-        if its_functions:
-            builder.add(functions_evidence(builder, its_functions, each))
-        else:
-            builder.add(states_evidence(builder, its_states, each))
+        integral = functions_evidence if its_functions else states_evidence
+        evidence, part = integral(builder, its_functions or its_states, each)
+        builder.add(evidence)
+        out.append(part)
     if left:
         raise NotLinear(min(left), "states or functions on which no data depend")
+    return out
 
 
 class _Rows(Entering):
@@ -70,8 +80,8 @@ class _Rows(Entering):
         return value.value
 
 
-def functions_evidence(builder: Builder, functions: Sequence[FunctionNode], rows: HiddenRows) -> Var:
-    """The log of the integral over functions that enter the mean of a normal node.
+def functions_evidence(builder: Builder, functions: Sequence[FunctionNode], rows: HiddenRows) -> tuple[Var, Integral]:
+    """The log of the integral over functions that enter the mean of a normal node, and the functions given the data.
 
     Raises
     ------
@@ -88,11 +98,12 @@ def functions_evidence(builder: Builder, functions: Sequence[FunctionNode], rows
     if layout is None:
         raise NotLinear(rows.name, "too many combinations of inputs of functions")
     given = kernel_inputs(machine, functions, layout)
-    return log_evidence(given.kernel, given.flat, *given.kernel_arrays)
+    hidden = functions_given(functions, rows.name, rows.observed.size, layout, given.arrays)
+    return log_evidence(given.kernel, given.flat, *given.kernel_arrays), Integral(given.flat, hidden)
 
 
-def states_evidence(builder: Builder, states: Sequence[StateNode], rows: HiddenRows) -> Var:
-    """The log of the integral over states that enter the mean of a normal node, by one Kalman filter.
+def states_evidence(builder: Builder, states: Sequence[StateNode], rows: HiddenRows) -> tuple[Var, Integral]:
+    """The log of the integral over states that enter the mean of a normal node, and the states given the data.
 
     Raises
     ------
@@ -112,4 +123,5 @@ def states_evidence(builder: Builder, states: Sequence[StateNode], rows: HiddenR
     y = np.ascontiguousarray(rows.observed.ravel()[places])
     varying = any(not value.constant for value in coefficients)
     flat, arrays = filter_inputs(Machine(builder), states, y, cells[places], [*coefficients, *others], varying)
-    return log_evidence(KERNEL, flat, *arrays)
+    hidden = StatesGiven(tuple(states), rows.name, rows.observed.size, places, arrays)
+    return log_evidence(KERNEL, flat, *arrays), Integral(flat, hidden)

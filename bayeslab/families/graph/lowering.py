@@ -151,7 +151,7 @@ class Lowering(Walk):
         if self.functions and not self.parameters:
             raise NotLinear(self.functions[0].name, "a function without parameters")
         if self.integrals:
-            integrate(self.builder, self.states, self.functions, self.slopes, self.hidden_rows)
+            self.sums = integrate(self.builder, self.states, self.functions, self.slopes, self.hidden_rows)
         for parameter in self.parameters:
             self.builder.output(parameter.name, parameter.value)
         for name in self.computed_nodes:

@@ -21,6 +21,7 @@ from bayeslab.families.graph.discrete_only import DiscretePiece, all_discrete
 from bayeslab.families.graph.domains import Domains
 from bayeslab.families.graph.gaps import nodes_with_gaps
 from bayeslab.families.graph.integrals import integrals_of
+from bayeslab.families.graph.lowered_draws import Integral
 from bayeslab.families.graph.lowered_generative import generative
 from bayeslab.families.graph.lowering import lowered
 from bayeslab.families.graph.path_labels import Hidden, HiddenInGraph, HiddenInProgram
@@ -46,10 +47,8 @@ if TYPE_CHECKING:
     import networkx as nx
     import pymc
 
-    from bayeslab.families.graph.function_sums import FunctionSum
-    from bayeslab.families.graph.joint_sums import JointSum
+    from bayeslab.families.graph.joint_sums import GraphSum, JointSum
     from bayeslab.families.graph.path_sums import Sums
-    from bayeslab.families.graph.state_sums import StateSum
     from bayeslab.posterior.generative import Generative
     from bayeslab.posterior.machine.model import MachineModel
 
@@ -330,7 +329,7 @@ class GraphPosterior(Posterior):
                     check_state_node(node, nodes, self.data)
         return self.data
 
-    def elimination(self) -> tuple[pymc.Model, Sums | StateSum | FunctionSum | JointSum] | None:
+    def elimination(self) -> tuple[pymc.Model, Sums | GraphSum | JointSum] | None:
         """The graph for fitting and its sums over discrete nodes, states or functions; None without own sums."""
         integrals = integrals_of(nodes_of(self.spec.nodes), self.data, "fit")
         if not self.summed_out() and not self.imputed() and not integrals:
@@ -347,8 +346,26 @@ class GraphPosterior(Posterior):
         """Summed-out states and functions, with the standard normals behind each."""
         if not integrals_of(nodes_of(self.spec.nodes), self.data, "fit"):
             return {}
+        machine = self._with_integrals
+        if machine is not None:
+            parts = [part.given.normals for part in machine.sums if isinstance(part, Integral)]
+            return {name: normals for part in parts for name, normals in part.items()}
         builder, _ = self._sums
         return {node.name: node.normals for node in builder.integrated}
+
+    def integrating(self) -> MachineModel | None:
+        machine = self._with_integrals
+        return machine if machine is not None and machine.integrals else None
+
+    @cached_property
+    def _with_integrals(self) -> MachineModel | None:
+        """The program of a model with states or functions that may be integrated out; None if there is none."""
+        if not integrals_of(nodes_of(self.spec.nodes), self.data, "fit"):
+            return None
+        try:
+            return self.machine_model()
+        except (NotLowered, BayeslabError):
+            return None
 
     def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
         """Relabel exchangeable states of hidden paths consistently across draws."""

@@ -7,7 +7,7 @@ parameters of a node's distribution are computed at all draws at once, and then 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -117,14 +117,19 @@ class MachineGenerative(Generative):
             blocks.append({name: made[name] if name in made else known[name] for name in names})
         return {name: np.concatenate([block[name] for block in blocks]) for name in names}
 
-    def log_densities(self, given: Mapping[str, np.ndarray], draws: int = 1) -> dict[str, np.ndarray] | None:
+    def log_densities(
+        self, given: Mapping[str, np.ndarray], draws: int = 1, without: Collection[str] = ()
+    ) -> dict[str, np.ndarray] | None:
+        observed = [node for node in self.observed if node.name not in without]
         try:
-            logs = [node.law.log_density(node.values) for node in self.observed]
+            logs = [node.law.log_density(node.values) for node in observed]
         except NotLowered:
             return None
+        if not observed:
+            return {}
         parts = [self._at(logs, some, n) for some, n in _blocks(given, draws, sum(var.size for var in logs))]
         each = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return {node.name: values for node, values in zip(self.observed, each, strict=True)}
+        return {node.name: values for node, values in zip(observed, each, strict=True)}
 
     def probabilities(
         self, name: str, levels: np.ndarray, given: Mapping[str, np.ndarray], seed: int, draws: int = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ _BLOCK = 10_000_000
 
 
 class SummedPart(Protocol):
-    """A part of a sum over discrete nodes, from whose tables the nodes are drawn."""
+    """A part of a sum over discrete nodes or an integral over others, from whose tables these are drawn."""
 
     @property
     def names(self) -> tuple[str, ...]: ...
@@ -82,7 +82,7 @@ class MachineModel:
     observed_cells, constants : dict of str to ndarray
         Data of observed nodes, and data that nodes use.
     sums : tuple of SummedPart
-        Parts of the sum over discrete nodes.
+        Parts of the sum over discrete nodes, or integrals over states and functions.
     unknowns : dict of str to Var
         The discrete nodes that are summed out.
     derived : dict of str to Var
@@ -173,7 +173,10 @@ class MachineModel:
         return points
 
     def recovered(self, points: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Discrete nodes that were summed out, drawn jointly at points, and deterministic nodes that depend on them.
+        """What was summed or integrated out, drawn at points.
+
+        Discrete nodes are drawn jointly, with the deterministic nodes that depend on them; of states and functions, the
+        standard normals that they are made of.
 
         Parameters
         ----------
@@ -184,14 +187,36 @@ class MachineModel:
         -------
         dict of str to ndarray (points, ...)
         """
-        parts = list[dict[str, np.ndarray]]()
-        for tables in self.tables_at(points):
-            drawn: dict[str, np.ndarray] = {}
-            for part, its in zip(self.sums, tables, strict=True):
-                drawn |= part.drawn(its, rng)
-            parts.append(drawn)
-        out = {name: np.concatenate([part[name] for part in parts]) for name in self.unknowns}
+        out = self._of_parts(points, lambda part, tables: part.drawn(tables, rng))
+        if self.integrals:
+            return out
+        out = {name: out[name] for name in self.unknowns}
         return out | self._derived_at(points, out)
+
+    def expected(self, points: np.ndarray) -> dict[str, np.ndarray]:
+        """Means of the standard normals behind states and functions that were integrated out, at points."""
+        return self._of_parts(points, lambda part, tables: part.expected(tables))
+
+    def terms(self, points: np.ndarray) -> dict[str, np.ndarray]:
+        """Log density (points, elements) of each observation of the nodes in the sums, given all others, at points."""
+        return self._of_parts(points, lambda part, tables: part.terms(tables))
+
+    @property
+    def integrals(self) -> bool:
+        """Whether the sums are integrals over states and functions."""
+        return bool(self.sums) and not self.unknowns
+
+    def _of_parts(
+        self, points: np.ndarray, made: Callable[[Any, list[np.ndarray]], dict[str, np.ndarray]]
+    ) -> dict[str, np.ndarray]:
+        """What each part of the sum makes of its tables."""
+        blocks = list[dict[str, np.ndarray]]()
+        for tables in self.tables_at(points):
+            block: dict[str, np.ndarray] = {}
+            for part, its in zip(self.sums, tables, strict=True):
+                block |= made(part, its)
+            blocks.append(block)
+        return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
     def tables_at(self, points: np.ndarray) -> Iterator[list[list[np.ndarray]]]:
         """The tables of each part of the sum, shape (points, ...), in blocks of points."""
