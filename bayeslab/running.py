@@ -297,6 +297,25 @@ def opened(folder: str | os.PathLike[str], model: ModelLike | None = None, data:
     """Open a finished run; parameters and errors as for :func:`bayeslab.fitting.open_run`."""
     run = RunFolder.existing(folder)
     info = run.info()
+    try:
+        return _opened(folder, run, info, model, data)
+    except RunError as error:
+        if error.code not in ("run.damaged", "run.no-result"):
+            raise
+        # A run that is being written looks damaged: its result and its description are two files.
+        after = run.info()
+        if after["status"] == "running" and run.status(after) != "killed":
+            raise RunError("the run is going on; wait for it", where=shown(run.path), code="no-result") from None
+        if after["status"] == "failed" and after.get("error"):
+            raise RunError(f"the run failed: {after['error']}", where=shown(run.path), code="no-result") from None
+        if after == info:
+            raise
+        return _opened(folder, run, after, model, data)
+
+
+def _opened(
+    folder: str | os.PathLike[str], run: RunFolder, info: dict[str, Any], model: ModelLike | None, data: Any
+) -> Fitted:
     filed, dataset = run.model(), run.dataset()
     _verify(info, filed, dataset, str(folder))
     engine_named(info, str(folder))

@@ -841,8 +841,8 @@ class Comparison:
         order = self.table.sort_values("elpd", ascending=False)
         second = order.iloc[1]
         first, name = order.index[0], order.index[1]
-        gap, error = -float(second["elpd_diff"]), float(second["se_diff"])
-        text = f"{first} before {name} by {gap:.1f} ± {error:.1f}"
+        gap, error = abs(float(second["elpd_diff"])), float(second["se_diff"])
+        text = f"{first} before {name} by {gap:.1f}" + (f" ± {error:.1f}" if math.isfinite(error) else "")
         # For differences below four the normal approximation of the error is too optimistic ([3], section 2).
         if gap < 4:
             comment = "they predict about equally well"

@@ -395,6 +395,30 @@ def test_a_run_that_is_going_on_is_refused_and_left_alone(run, whole, holder, ca
     assert {p: p.stat().st_mtime_ns for p in run.rglob("*") if p.is_file()} == before
 
 
+def test_a_reader_does_not_call_a_run_damaged_that_is_being_written(run, holder):
+    info = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(info | {"status": "running", "result_digests": {"/": "of before"}}))
+    with refused("run.no-result", "is going on"):
+        bl.open(run)
+
+
+def test_a_reader_between_the_result_and_its_description_reads_again(run, monkeypatch):
+    info = json.loads((run / "run.json").read_text())
+    descriptions = iter([info | {"result_digests": {"/": "of before"}}])
+    read = RunFolder.info
+    monkeypatch.setattr(RunFolder, "info", lambda folder: next(descriptions, None) or read(folder))
+    assert bl.open(run).posterior.sizes["draw"] == 40
+
+
+def test_why_a_run_failed_is_shown(run, capsys):
+    info = json.loads((run / "run.json").read_text())
+    changed = info | {"status": "failed", "error": "no step size", "verdict": None, "result_digests": None}
+    (run / "run.json").write_text(json.dumps(changed))
+    shutil.rmtree(run / "result.zarr")
+    code, out, err = call(capsys, "show", run)
+    assert code == 1 and not out and err.count("\n") == 1 and "the run failed: no step size" in err
+
+
 def test_the_list_of_runs_tells_a_killed_run_from_one_that_is_going_on(run, holder, capsys):
     info = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(info | {"status": "running", "verdict": None}))
