@@ -278,8 +278,11 @@ class Posterior(ABC):
         """
         return {}
 
-    def integrating(self) -> MachineModel | None:
-        """The program that integrates states and functions out; default None: none, or only the graph does."""
+    def summing(self) -> MachineModel | None:
+        """The program that sums discrete nodes out, or integrates states and functions.
+
+        Default None: there are none, or only the graph does.
+        """
         return None
 
     @cached_property
@@ -316,8 +319,13 @@ class Posterior(ABC):
         """
         return GraphGenerative(self.graph(purpose=purpose, targets=targets))
 
-    def machine_model(self) -> MachineModel:
+    def machine_model(self, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
         """The posterior as a program of the density machine, with the parameters of the graph.
+
+        Parameters
+        ----------
+        weights
+            Factors of the log likelihood of each observation of a node, by node.
 
         Raises
         ------

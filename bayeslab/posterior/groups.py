@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GraphLayout",
     "Layout",
+    "Named",
     "attributes",
     "data_groups",
     "dataset",
@@ -55,6 +56,14 @@ class Layout(Protocol):
     def coords(self) -> Mapping[str, Sequence[Any] | None]:
         """Labels of dimensions."""
         ...
+
+
+@dataclass(frozen=True)
+class Named:
+    """A layout by names."""
+
+    dims: Mapping[str, tuple[str | None, ...]]
+    coords: Mapping[str, Sequence[Any] | None]
 
 
 @dataclass(frozen=True)
@@ -245,7 +254,7 @@ def expected_states(posterior: Posterior, values: Mapping[str, np.ndarray]) -> d
     """Conditional means of the normal variables behind summed-out states, given the data and each parameter draw."""
     if not posterior.integrated():
         return {}
-    machine = posterior.integrating()
+    machine = posterior.summing()
     if machine is not None:
         return machine.expected(machine.points_at(values))
     eliminated = posterior.elimination()

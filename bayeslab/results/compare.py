@@ -37,12 +37,14 @@ from bayeslab.arrays import number
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Dataset
-from bayeslab.engines.toolbox.contract import engine
-from bayeslab.errors import DataError, OptionError, hint, listed
+from bayeslab.engines.toolbox.contract import Engine, engine
+from bayeslab.errors import BayeslabError, DataError, OptionError, hint, listed
 from bayeslab.job import Job, options_of
 from bayeslab.plots.comparison import elpd_plot
 from bayeslab.posterior.evaluation import expand
 from bayeslab.posterior.event_kinds import GIVEN
+from bayeslab.posterior.machine.arrays import NotLowered
+from bayeslab.preparation import machine_of
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import checks, convergence
 from bayeslab.results.common_scale import conditioned, kinds, same_events, same_weights
@@ -64,6 +66,8 @@ from bayeslab.streams import stream
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from bayeslab.posterior.machine.model import MachineModel
 
 __all__ = [
     "Comparison",
@@ -322,7 +326,7 @@ def _held_out_by_gibbs(fit: Fitted, node: str, position: int) -> float | None:
     if not fit.has_group("partitions"):
         return _predicted(fit, data, node, position)
     # The refit's partitions must be of the remaining rows, so the row is bound as new data to them.
-    rest = _run_again(fit, data, None)
+    rest = _run_again(fit, data)
     one_row = _settled(fit).take(np.array([row]))
     one = bind(fit.model, one_row, fit.model.factors(), fit.data.memory())
     one.origin = data
@@ -351,7 +355,7 @@ def _settled(fit: Fitted) -> Dataset:
 
 def _predicted(fit: Fitted, data: Any, node: str, position: int) -> float | None:
 
-    rest = _run_again(fit, data, None)
+    rest = _run_again(fit, data)
     try:
         terms = log_likelihood(rest, fit.data)[node].to_numpy()
     except DataError:
@@ -379,9 +383,46 @@ def _without_cell(fit: Fitted, node: str, position: int) -> Data | None:
 def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
     """Refit with the observation's term taken out of the density.
 
-    Data and parameters are unchanged, so this is correct for time series and row effects too, and the
-    compiled code of the first refit is used again.
+    Data and parameters are unchanged, so this is correct for time series and row effects too.
     """
+    drawn = _with_power(fit, node, position) or _with_power_in_graph(fit, node, position)
+    return None if drawn is None else _in_steps(drawn, (0.0, drawn(0.0)), (1.0, _at(fit, node, position)))
+
+
+def _with_power(fit: Fitted, node: str, position: int) -> Callable[[float], Array] | None:
+    """The observation's log likelihood at draws of the posterior with a power of it, by the density machine.
+
+    None: the machine does not know the model, or the engine does not use it.
+    """
+    posterior, terms = fit.bound_model, fit.data_tree["log_likelihood"][node]
+    if node in posterior.row_weights() or posterior.latent:
+        return None
+
+    def machine(share: float) -> MachineModel:
+        weights = np.ones(terms.shape[2:])
+        weights.flat[position] = share
+        return posterior.machine_model({node: weights})
+
+    try:
+        cells = machine(0.0).observed_cells.get(node)
+    except (NotLowered, BayeslabError):
+        return None
+    module, options = _engine_again(fit, changed=True)
+    if cells is None or cells.shape != terms.shape[2:]:
+        return None  # terms are not those of the cells of a column
+    if not module.uses_graph or getattr(options, "backend", "pytensor") == "pytensor":
+        return None
+
+    def drawn(share: float) -> Array:
+        rest = _run_again(fit, fit.data, machine=machine(share))
+        values = log_likelihood(rest)[node].to_numpy()
+        return np.asarray(values.reshape(values.shape[0] * values.shape[1], -1)[:, position], float)
+
+    return drawn
+
+
+def _with_power_in_graph(fit: Fitted, node: str, position: int) -> Callable[[float], Array] | None:
+    """As :func:`_with_power`, by a PyMC graph; the compiled code of the first refit is used again."""
     import pymc as pm
 
     graph = pointwise_graph(fit.bound_model)
@@ -395,7 +436,6 @@ def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
         return None  # the graph's terms are not those of single observations (weights)
 
     def drawn(share: float) -> Array:
-        """The observation's log likelihood at draws of the posterior with this power of it."""
         graph = pointwise_graph(fit.bound_model)
         terms = graph.logp(vars=[_observed_in(graph, node)], sum=False, jacobian=False)[0].ravel()
         with graph:
@@ -408,7 +448,7 @@ def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
         (values,) = expand(plain, value_draws(rest, plain), outputs)
         return np.asarray(values.reshape(len(values), -1)[:, position], float)
 
-    return _in_steps(drawn, (0.0, drawn(0.0)), (1.0, _at(fit, node, position)))
+    return drawn
 
 
 def _observed_in(graph: Any, node: str) -> Any:
@@ -442,14 +482,21 @@ def _in_steps(
     return None if lower is None or upper is None else lower + upper
 
 
-def _run_again(fit: Fitted, data: Any, graph: Any) -> Fitted:
-    """Run the fit's engine with its options on other data, or on a changed graph."""
-
-    method = "nuts" if fit.method == "exact" and graph is not None else fit.method  # the density is not a model's
+def _engine_again(fit: Fitted, *, changed: bool) -> tuple[Engine, Any]:
+    """The fit's engine and its options; NUTS for a changed density, if the fit is exact."""
+    method = "nuts" if fit.method == "exact" and changed else fit.method  # the density is not a model's
     module = engine(method)
-    options = options_of(module.options, fit.info["options"] if method == fit.method else {}, method)
+    return module, options_of(module.options, fit.info["options"] if method == fit.method else {}, method)
+
+
+def _run_again(fit: Fitted, data: Any, graph: Any = None, machine: MachineModel | None = None) -> Fitted:
+    """Run the fit's engine with its options on other data, or on a changed graph or program."""
+    changed = graph is not None or machine is not None
+    module, options = _engine_again(fit, changed=changed)
     posterior = fit.bound_model.on(data)
-    outcome = module.run(Job(posterior, options, fit.seed, Progress(None), built=graph))
+    if module.uses_graph and not changed:
+        machine, _ = machine_of(posterior, options)
+    outcome = module.run(Job(posterior, options, fit.seed, Progress(None), built=graph, machine=machine))
     return Fitted(posterior, outcome.groups, outcome.verdict, fit.info, None)
 
 

@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.blas import one_blas_thread
-from bayeslab.errors import DataError, ModelError
+from bayeslab.errors import BayeslabError, DataError, ModelError
+from bayeslab.posterior.machine.arrays import NotLowered
+from bayeslab.results.fitted import posterior_values
 
 if TYPE_CHECKING:
     from bayeslab.results.fitted import Fitted
@@ -110,34 +112,22 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
     """
     from scipy.optimize import minimize
 
-    from bayeslab.results.predict import value_draws
-
     if fit.has_group("parent_sets"):
         # Structures differ in their number of parameters, so there is no single maximum to penalise.
         return MaximumLikelihood(math.nan, math.nan, log_likelihood.shape[1])
     known = fit.bound_model.maximum_likelihood()
     if known is not None:
         return MaximumLikelihood(*known, _counted(fit, nodes, log_likelihood.shape[1]))
+    n_obs, best = _counted(fit, nodes, log_likelihood.shape[1]), int(np.argmax(log_likelihood.sum(axis=1)))
     try:
-        graph = fit.bound_model.graph()
+        start, function = _on_machine(fit, nodes, best) or _on_graph(fit, nodes, best)
     except ModelError as error:
         if not error.code.endswith("missing"):
             raise
         # Only EM sums out these missing cells.
         return MaximumLikelihood(math.nan, math.nan, log_likelihood.shape[1])
-    if fit.bound_model.summed_out() and _joint(graph):
-        # Discrete nodes are summed out of parameters and observations jointly, so there is no separate likelihood.
+    if start is None:
         return MaximumLikelihood(math.nan, math.nan, log_likelihood.shape[1])
-    function, values = _function(graph, nodes)
-    best = int(np.argmax(log_likelihood.sum(axis=1)))
-    try:
-        drawn = value_draws(fit, graph)
-        at = {str(name): each[best] for name, each in drawn.items()}
-    except DataError:
-        # An exact fit without the graph has no draws of the graph's parameters.
-        at = graph.initial_point()
-    start = np.concatenate([[], *(np.ravel(at[v.name]) for v in values)]).astype(float)
-    n_obs = _counted(fit, nodes, log_likelihood.shape[1])
     if not start.size:
         return MaximumLikelihood(float(log_likelihood[best].sum()), 0, n_obs)
 
@@ -154,6 +144,51 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
     bounded = bool(optimum.fun < 1e299 and np.max(np.abs(optimum.x)) < 1e3 + 10 * np.max(np.abs(start)))
     settled = float(0.5 * optimum.jac @ optimum.hess_inv(optimum.jac)) < 1e-3
     return MaximumLikelihood(-float(optimum.fun) if bounded and settled else math.nan, start.size, n_obs)
+
+
+type _Objective = tuple[np.ndarray | None, Any]
+
+
+def _on_machine(fit: Fitted, nodes: list[str], best: int) -> _Objective | None:
+    """A start, and the log likelihood with its gradient, by the density machine; None if it does not know the model."""
+    posterior = fit.bound_model
+    try:
+        machine = posterior.machine_model()
+    except (NotLowered, BayeslabError):
+        return None
+    if not {*posterior.observed()} <= {*nodes}:
+        return None  # potentials, which are part of the likelihood of the program
+    program, inside = machine.part("likelihood")
+    held = posterior_values(fit)
+    known = all(parameter.name in held for parameter in machine.parameters)
+    at = {parameter.name: held[parameter.name][best : best + 1] for parameter in machine.parameters} if known else {}
+    whole = machine.points_at(at)[0] if at else machine.start()
+
+    def function(point: np.ndarray) -> tuple[float, np.ndarray]:
+        there = whole.copy()
+        there[inside] = point
+        value, gradient = program.value_and_gradient(there)
+        return value, gradient[inside]
+
+    return whole[inside], function
+
+
+def _on_graph(fit: Fitted, nodes: list[str], best: int) -> _Objective:
+    """As :func:`_on_machine`, by PyMC; no start if observations have no separate likelihood."""
+    from bayeslab.results.predict import value_draws
+
+    graph = fit.bound_model.graph()
+    if fit.bound_model.summed_out() and _joint(graph):
+        # Discrete nodes are summed out of parameters and observations jointly, so there is no separate likelihood.
+        return None, None
+    function, values = _function(graph, nodes)
+    try:
+        drawn = value_draws(fit, graph)
+        at = {str(name): each[best] for name, each in drawn.items()}
+    except DataError:
+        # An exact fit without the graph has no draws of the graph's parameters.
+        at = graph.initial_point()
+    return np.concatenate([[], *(np.ravel(at[v.name]) for v in values)]).astype(float), function
 
 
 def _joint(graph: Any) -> bool:

@@ -19,7 +19,7 @@ from bayeslab.memory import check_draws
 from bayeslab.posterior.contract import Eliminated, Posterior
 from bayeslab.posterior.evaluation import expand
 from bayeslab.posterior.generative import Generative
-from bayeslab.posterior.groups import GraphLayout, Layout, dataset, labelled
+from bayeslab.posterior.groups import GraphLayout, Layout, Named, dataset, labelled
 from bayeslab.posterior.transforms import tables_at, unconstrained
 from bayeslab.preparation import Source
 from bayeslab.results import topics
@@ -240,14 +240,20 @@ def _paths_given(
     data, names = posterior.data, fit.bound_model.outcomes()
     if not any(data.has(name) and data.present(name) for name in names):
         return {}
+    rng, machine = stream(fit.seed, "paths"), posterior.summing()
+    if machine is not None:
+        if any(parameter.name not in given for parameter in machine.parameters):
+            return {}
+        drawn = machine.recovered(machine.points_at(given), rng)
+        return {name: drawn[name] for name in lacking}
     eliminated = posterior.elimination()
     assert eliminated is not None
     model, sums = eliminated
     if any(rv.name not in given for rv in model.free_RVs):
         return {}
-    rng, n_draws = stream(fit.seed, "paths"), math.prod(len(axis) for axis in _coords(fit, each).values())
-    drawn = [sums.drawn(tables, rng) for tables in tables_at(model, sums, given, n_draws)]
-    return {name: np.concatenate([each[name] for each in drawn]) for name in lacking}
+    n_draws = math.prod(len(axis) for axis in _coords(fit, each).values())
+    made = [sums.drawn(tables, rng) for tables in tables_at(model, sums, given, n_draws)]
+    return {name: np.concatenate([each[name] for each in made]) for name in lacking}
 
 
 def _warn_of_restart(fit: Fitted, data: Data) -> None:
@@ -312,7 +318,7 @@ def _states_given(
     if not lacking or not lacking & set(fit.bound_model.integrated().values()):
         return {}
     rng, held = stream(fit.seed, "states"), _repeated(posterior_values(fit), each)
-    machine = fit.bound_model.integrating()
+    machine = fit.bound_model.summing()
     if machine is not None:
         whole = machine.recovered(machine.points_at(held), rng)
         return {name: values for name, values in whole.items() if name in lacking}
@@ -623,9 +629,9 @@ def _unweighted_log_likelihood(fit: Fitted, posterior: Posterior, data: Data | N
         # A variable cannot have the name of its dimension.
         named = {f"{name}_density" if (name,) == dims else name: (dims, v) for name, (dims, v) in made.items()}
         return _on_arrays(fit, posterior, named, {})
-    machine = posterior.integrating()
+    machine = posterior.summing()
     if machine is not None:
-        return _integrated_log_likelihood(fit, posterior, machine, data)
+        return _machine_log_likelihood(fit, posterior, machine, data)
     eliminated = posterior.elimination()
     if eliminated is not None:
         return _summed_log_likelihood(fit, data, *eliminated)
@@ -686,22 +692,25 @@ def _numbered(name: str, values: np.ndarray) -> tuple[str, ...]:
     return tuple(f"{name}_dim_{i}" for i in range(values.ndim - 2))
 
 
-def _integrated_log_likelihood(
-    fit: Fitted, posterior: Posterior, machine: MachineModel, data: Data | None
-) -> xr.Dataset:
-    """Log densities of observations; of a node that states or functions enter, each given all others."""
+def _machine_log_likelihood(fit: Fitted, posterior: Posterior, machine: MachineModel, data: Data | None) -> xr.Dataset:
+    """Log densities of observations, of which discrete nodes are summed out; of series given all others."""
     names, coords = [parameter.name for parameter in machine.parameters], _coords(fit)
     held = posterior_values(fit) if data is None else _held(fit, names, machine, data)
     _refuse_lacking(names, held)
     shape = [len(axis) for axis in coords.values()]
-    shaped = {
-        name: terms.reshape(*shape, *(len(machine.coords[dim]) for dim in machine.dims[name]))
-        for name, terms in machine.terms(machine.points_at(held)).items()
-    }
+    dims, shaped = dict(machine.dims), dict[str, np.ndarray]()
+    for name, terms in machine.terms(machine.points_at(held)).items():
+        lengths = [len(machine.coords[dim]) for dim in dims[name]]
+        # The density of a vector has fewer dimensions than its draw.
+        batch = next(k for k in range(len(lengths) + 1) if math.prod(lengths[:k]) == terms.shape[1])
+        dims[name], shaped[name] = dims[name][:batch], terms.reshape(*shape, *lengths[:batch])
     others = posterior.generative("predict").log_densities(held, math.prod(shape), without=shaped)
-    assert others is not None
+    if others is None:
+        eliminated = posterior.elimination()
+        assert eliminated is not None
+        return _summed_log_likelihood(fit, data, *eliminated)
     shaped |= {name: terms.reshape(*shape, *terms.shape[1:]) for name, terms in others.items()}
-    return dataset(shaped, machine, coords, {"creation_library": "bayeslab"}).to_dataset()
+    return dataset(shaped, Named(dims, machine.coords), coords, {"creation_library": "bayeslab"}).to_dataset()
 
 
 def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, sums: Eliminated) -> xr.Dataset:

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
+from bayeslab.errors import ModelError
 from bayeslab.posterior.evaluation import expand
 from bayeslab.posterior.generative import GraphGenerative
 from bayeslab.posterior.machine.density import MachineDensity
@@ -14,7 +15,7 @@ from bayeslab.posterior.machine.generative import MachineGenerative
 from bayeslab.posterior.transforms import tables_at
 from bayeslab.preparation import Source
 from bayeslab.results.predict import pointwise_graph
-from tests.laws.test_machine_models import QUICK, SLOW
+from tests.laws.test_machine_models import QUICK, SLOW, SUMS
 from tests.models.shipped import MODELS
 
 #: Near the end points of a Beta, and of chances near one, PyMC's formulas have no digits.
@@ -214,7 +215,7 @@ def test_states_and_functions_have_the_moments_of_normal_conditioning(name):
     x = np.array([0.0, 0.7, 1.1, 2.5, 3.0, 4.2])
     y = np.array([0.2, 1.3, np.nan, 0.4, -0.5, 0.9])
     posterior = posterior_of(nodes, x=x, y=y)
-    machine, n = posterior.integrating(), 6000
+    machine, n = posterior.summing(), 6000
     assert posterior.integrated() == {hidden: f"_{hidden}_z"}
     point = np.log([0.8, 0.5])
     values = {key: np.repeat(v, n, axis=0) for key, v in machine.program.outputs(point[None]).items()}
@@ -248,7 +249,7 @@ def test_states_and_functions_are_those_of_the_graph(name):
     else:
         source = Source(MODELS / f"{name}.yaml")
         posterior = source.posterior(source.bound(None).dataset)
-    machine, (model, sums) = posterior.integrating(), posterior.elimination()
+    machine, (model, sums) = posterior.summing(), posterior.elimination()
     points = machine.start() + 0.2 * np.random.default_rng(1).standard_normal((5, machine.program.n_dim))
     values = machine.program.outputs(points)
     (tables,) = tables_at(model, sums, values)
@@ -264,3 +265,77 @@ def test_states_and_functions_are_those_of_the_graph(name):
         assert mine.keys() == theirs.keys()
         for key, value in theirs.items():
             np.testing.assert_allclose(mine[key], value, rtol=1e-9, atol=1e-9)
+
+
+def check_terms(posterior, spread):
+    """Terms of the machine at points near the start, and those of the graph."""
+    machine, (model, sums) = posterior.summing(), posterior.elimination()
+    points = machine.start() + spread * np.random.default_rng(1).standard_normal((4, machine.program.n_dim))
+    values = machine.program.outputs(points)
+    given = {rv.name: values[rv.name] for rv in model.free_RVs}
+    (tables,) = tables_at(model, sums, given)
+    try:
+        sums.check_terms()
+    except ModelError as error:
+        with pytest.raises(ModelError) as refused:
+            machine.terms(points)
+        assert refused.value.code == error.code == "model.not-applicable"
+        return False
+    mine, theirs = machine.terms(points), sums.terms(tables)
+    assert mine.keys() == theirs.keys()
+    for name, terms in theirs.items():
+        np.testing.assert_allclose(mine[name], terms.reshape(len(points), -1), rtol=1e-9, atol=1e-9)
+    return True
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", SUMS)
+def test_log_densities_with_discrete_nodes_summed_out_are_those_of_the_graph(name):
+    source = Source(MODELS / f"{name}.yaml")
+    check_terms(source.posterior(None), 0.3)
+
+
+#: Log densities by enumeration: labels, labels shared by rows, a chain, and rows that depend on no label.
+LABELS = {
+    "labels": {"m[k]": "Normal(0, 2)", "z[row]": "Categorical([0.2, 0.3, 0.5])", "y[row]": "Normal(m[z], 1)", "x[row]": "Normal(m[0], 1)"},
+    "some rows": {"m[k]": "Normal(0, 2)", "z[row]": "Bernoulli(0.3)", "y[row]": "Normal(where(x > 0, m[0], m[z]), 1)"},
+    "tied": {"m[k]": "Normal(0, 2)", "a[row]": "Bernoulli(0.4)", "b[row]": "Bernoulli(0.2 + 0.5 * a)", "y[row]": "Normal(m[a] + b, 1)"},
+    "chain": {"m[k]": "Normal(0, 2)", "z[row]": "MarkovChain(P)", "P[k, l]": "Dirichlet(2)", "y[row]": "Normal(m[z], 1)"},
+    "shared": {"m[k]": "Normal(0, 2)", "z[k]": "Bernoulli(0.3)", "y[row]": "Normal(m[z[0]] + m[z[1]], 1)"},
+}  # fmt: skip
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", LABELS)
+def test_log_densities_of_rows_with_labels_are_those_of_the_graph(name):
+    x, y = np.random.default_rng(0).normal(size=(2, 7))
+    columns = {"y": np.where(np.arange(7) == 2, np.nan, y)} | ({"x": x} if name in ("labels", "some rows") else {})
+    assert check_terms(posterior_of(LABELS[name], **columns), 0.7) == (name != "shared")
+
+
+def test_log_densities_of_rows_with_labels_are_those_of_enumeration():
+    y = np.array([0.3, -1.0, 2.2])
+    posterior = posterior_of(LABELS["labels"], y=y, x=y + 1)
+    machine = posterior.summing()
+    points = np.random.default_rng(5).normal(size=(4, 3))
+    m = machine.program.outputs(points)["m"]
+    each = np.log([0.2, 0.3, 0.5]) + stats.norm.logpdf(y[:, None], m[:, None, :], 1)
+    assert machine.terms(points).keys() == {"y"}
+    np.testing.assert_allclose(machine.terms(points)["y"], np.logaddexp.reduce(each, axis=2), rtol=1e-12)
+
+
+def test_paths_are_drawn_by_their_transitions():
+    nodes = {"P[k, l]": "[[0.1, 0.2, 0.7], [0.3, 0.3, 0.4], [0.8, 0.1, 0.1]]", "m[k]": "Normal(0, 1)",
+             "z[t]": "MarkovChain(P, initial=[0.5, 0.25, 0.25])", "y[t]": "Normal(m[z], 0.01)"}  # fmt: skip
+    drawn, n = posterior_of(nodes).generative("simulate"), 6000
+    assert isinstance(drawn, MachineGenerative)
+    out = drawn.draw(["z", "y", "m"], {}, 1, n)
+    z, P = out["z"], np.array([[0.1, 0.2, 0.7], [0.3, 0.3, 0.4], [0.8, 0.1, 0.1]])
+    chances = np.array([0.5, 0.25, 0.25])
+    for t in range(6):
+        share = np.bincount(z[:, t], minlength=3) / n
+        np.testing.assert_allclose(share, chances, atol=4.5 * np.sqrt(0.25 / n))
+        chances = chances @ P
+    pairs = np.bincount(z[:, 3] * 3 + z[:, 4], minlength=9).reshape(3, 3) / n
+    np.testing.assert_allclose(pairs / pairs.sum(axis=1, keepdims=True), P, atol=4.5 * np.sqrt(0.25 / (0.2 * n)))
+    assert np.abs(out["y"] - np.take_along_axis(out["m"], z, axis=1)).max() < 0.06

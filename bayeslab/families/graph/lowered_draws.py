@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayeslab.errors import ModelError
 from bayeslab.families.graph.discrete_layout import Latent
 from bayeslab.families.graph.functions_given import FunctionsGiven
 from bayeslab.families.graph.path_laws import PathLaw
@@ -19,7 +20,85 @@ from bayeslab.families.graph.states_given import StatesGiven
 from bayeslab.latents.networks.elimination import Elimination
 from bayeslab.posterior.machine.arrays import Var
 
-__all__ = ["CellSum", "EliminationSum", "Integral", "PathSum"]
+__all__ = ["Alone", "CellSum", "Elements", "EliminationSum", "Integral", "PathSum"]
+
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """Elements of an observed node whose log densities are in a part of a sum.
+
+    Attributes
+    ----------
+    name : str
+    size : int
+        Number of elements of the node.
+    places : ndarray of int (elements,)
+        Their positions in the node.
+    cells : ndarray of int (elements,)
+        A cell of the part that each depends on.
+    table : Var (states, elements)
+        Log densities.
+    """
+
+    name: str
+    size: int
+    places: np.ndarray
+    cells: np.ndarray
+    table: Var
+
+
+def _spread(elements: Sequence[Elements], values: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """Values (draws, elements) at their places in nodes (draws, size), with zeros elsewhere."""
+    out: dict[str, np.ndarray] = {}
+    for these, value in zip(elements, values, strict=True):
+        whole = out.setdefault(these.name, np.zeros((len(value), these.size)))
+        whole[:, these.places] = value
+    return out
+
+
+def _check_alone(elements: Sequence[Elements], part: np.ndarray) -> None:
+    """Refuse log likelihoods of single observations, if some share a part of the sum.
+
+    Raises
+    ------
+    ModelError
+    """
+    rows = np.bincount(np.concatenate([part[these.cells] for these in elements] or [np.zeros(0, np.int64)]))
+    for these in elements:
+        if np.any(rows[part[these.cells]] > 1):
+            raise ModelError(
+                f"observations of '{these.name}' share a discrete node that is summed out, so a single observation has"
+                " no log likelihood; compare such models by their predictions for new data",
+                code="not-applicable",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Alone:
+    """Elements that depend on no discrete cell.
+
+    Attributes
+    ----------
+    elements : tuple of Elements
+    """
+
+    elements: tuple[Elements, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def tables(self) -> tuple[Var, ...]:
+        return tuple(these.table for these in self.elements)
+
+    def drawn(self, tables: Sequence[np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Nothing is drawn."""
+        return {}
+
+    def terms(self, tables: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """Log density (draws, size) of each observation; 0 of those in other parts."""
+        return _spread(self.elements, [table[:, 0] for table in tables])
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +110,12 @@ class CellSum:
     latent : Latent
     logs : Var (states, cells)
         Log probabilities of the states of each cell.
+    elements : tuple of Elements
     """
 
     latent: Latent
     logs: Var
+    elements: tuple[Elements, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -52,6 +133,12 @@ class CellSum:
         chosen = (rng.random((len(logs), 1, logs.shape[2])) * ends[:, -1:] >= ends[:, :-1]).sum(axis=1)
         return {self.latent.name: (self.latent.first + chosen).reshape(len(logs), *self.latent.shape)}
 
+    def terms(self, tables: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """Log density (draws, size) of each observation with its cell summed out; 0 of those in other parts."""
+        _check_alone(self.elements, np.arange(self.latent.size))
+        total = np.logaddexp.reduce(tables[0], axis=1)
+        return _spread(self.elements, [total[:, these.cells] for these in self.elements])
+
 
 @dataclass(frozen=True, eq=False)
 class PathSum:
@@ -62,10 +149,12 @@ class PathSum:
     latent : Latent
     log_emission : Var (cells, states)
         Log density of the data of each cell in each state.
+    elements : tuple of Elements
     """
 
     latent: Latent
     log_emission: Var
+    elements: tuple[Elements, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,17 +163,32 @@ class PathSum:
     @property
     def tables(self) -> tuple[Var, ...]:
         assert self.latent.path is not None
-        return self.latent.path.logs, self.log_emission
+        return self.latent.path.logs, self.log_emission, *(these.table for these in self.elements)
 
     def drawn(self, tables: Sequence[np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Paths (draws, ...) at log probabilities (draws, length) and log densities (draws, cells, states)."""
-        pairs = zip(*map(np.ascontiguousarray, tables), strict=True)
+        pairs = zip(*map(np.ascontiguousarray, tables[:2]), strict=True)
         states = np.stack([self._law.law(logs, emission).sample(rng) for logs, emission in pairs])
         return {self.latent.name: states.reshape(len(states), *self.latent.shape)}
 
     def smoothed(self, tables: Sequence[np.ndarray]) -> np.ndarray:
         """P(state | data), (cells, states), at tables of one draw."""
-        return self._law.smoothed(self.latent.name, *map(np.ascontiguousarray, tables))
+        return self._law.smoothed(self.latent.name, *map(np.ascontiguousarray, tables[:2]))
+
+    def terms(self, tables: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """Log density (draws, size) of each observation given all others; 0 of those in other parts.
+
+        p(y | others) = 1 / sum over states of P(state | all) / p(y | state).
+        """
+        made: list[list[np.ndarray]] = [[] for _ in self.elements]
+        for its in zip(*tables, strict=True):
+            with np.errstate(divide="ignore"):
+                share = np.log(self.smoothed(its))
+            for these, table, out in zip(self.elements, its[2:], made, strict=True):
+                possible = share[these.cells] > -np.inf
+                odds = np.where(possible, share[these.cells] - np.where(possible, table.T, 0.0), -np.inf)
+                out.append(-np.logaddexp.reduce(odds, axis=1))
+        return _spread(self.elements, [np.stack(out) for out in made])
 
     @property
     def _law(self) -> PathLaw:
@@ -102,11 +206,13 @@ class EliminationSum:
     flat : Var (length,)
         The tables of all factors.
     plan : Elimination
+    elements : tuple of Elements
     """
 
     latents: tuple[Latent, ...]
     flat: Var
     plan: Elimination
+    elements: tuple[Elements, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -129,6 +235,14 @@ class EliminationSum:
             out[latent.name] = np.asarray(latent.first + cells).reshape(len(states), *latent.shape)
             at += latent.size
         return out
+
+    def terms(self, tables: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """Log density (draws, size) of each observation with its cells summed out; 0 of those in other parts."""
+        from bayeslab.latents.networks import elimination_kernels
+
+        _check_alone(self.elements, self.plan.part)
+        each = elimination_kernels.parts(np.ascontiguousarray(tables[0]), *self.plan.arrays)[:, self.plan.roots]
+        return _spread(self.elements, [each[:, self.plan.part[these.cells]] for these in self.elements])
 
 
 @dataclass(frozen=True, eq=False)

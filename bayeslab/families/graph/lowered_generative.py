@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from bayeslab.data.bound import Data
+from bayeslab.errors import DataError
 from bayeslab.families.graph.gaps import below
+from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.lowered_recursions import RowsInTurn
-from bayeslab.families.graph.lowering import Lowering
+from bayeslab.families.graph.lowering import DRAWS, Lowering
+from bayeslab.families.graph.path_laws import HiddenPath
 from bayeslab.families.graph.scope import Purpose
 from bayeslab.families.graph.states import series_of
 from bayeslab.language.algebra import Term
@@ -43,6 +47,28 @@ def generative(model: Model, data: Data, purpose: Purpose, targets: Collection[s
     return MachineGenerative(
         walk.builder, tuple(walk.random_nodes), values, tuple(walk.observed_nodes), walk.dims, walk.coords
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Path(Law):
+    """A path of hidden states.
+
+    Attributes
+    ----------
+    path : HiddenPath
+    """
+
+    path: HiddenPath
+
+    def log_density(self, x: Var) -> Var:
+        raise NotLowered("path", "the density of a path that is known")
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        return (self.path.logs,)
+
+    def draw(self, rng: np.random.Generator, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        return self.path.law.simulate(np.ascontiguousarray(inputs[0]), rng).reshape(self.shape)
 
 
 class _Generative(Lowering):
@@ -122,6 +148,23 @@ class _Generative(Lowering):
             raise NotLowered(node.name, "missing cells on which other nodes depend")
         else:
             self.terms[node.name] = self._observed(node, self.builder.constant(cells), dims)
+
+    def latent(self, node: Node, observed: Any) -> None:
+        if not node.hidden_path or observed is not None:
+            super().latent(node, observed)
+            return
+        path, shape = hidden_path(self, node), self.lengths(node.dims)
+        value = self.builder.unknown(shape)
+        self._add(RandomNode(node.name, _Path(self.builder, shape, path), value), node.dims)
+        codes = None if path.state is None else value
+        self.terms[node.name] = Term(value, node.dims, codes=codes, factor=path.state)
+
+    def drawn(self, value: Any) -> np.ndarray | None:
+        nodes = MachineGenerative(self.builder, tuple(self.random_nodes), {"": value}, (), self.dims, self.coords)
+        try:
+            return nodes.draw([""], {}, 0, DRAWS)[""]
+        except DataError:
+            return None
 
     def row_by_row(self, group: list[Node]) -> None:
         if any(node.kind == "random" for node in group):

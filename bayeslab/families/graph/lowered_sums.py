@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from bayeslab.errors import ModelError
 from bayeslab.families.graph.discrete_layout import Latent, tables_of
-from bayeslab.families.graph.lowered_draws import CellSum, EliminationSum, PathSum
+from bayeslab.families.graph.lowered_draws import Alone, CellSum, Elements, EliminationSum, PathSum
 from bayeslab.families.graph.markov_law import MarkovLaw
 from bayeslab.latents.networks.elimination import Factor, planned
 from bayeslab.posterior.machine.arrays import NotLowered, Var
@@ -66,14 +66,19 @@ def _range(law: Law) -> tuple[int, int] | None:
 
 
 def sum_out(
-    builder: Builder, latents: Sequence[Latent], densities: Sequence[tuple[str, Var]]
-) -> list[CellSum | PathSum | EliminationSum]:
+    builder: Builder,
+    latents: Sequence[Latent],
+    densities: Sequence[tuple[str, Var]],
+    observed: Mapping[str, tuple[int, np.ndarray]],
+) -> list[CellSum | PathSum | EliminationSum | Alone]:
     """Add the log of the sum over all values of the discrete nodes to the total.
 
     Parameters
     ----------
     densities
         Log densities that depend on them, by name.
+    observed
+        Of each node with data the number of its elements, and the positions of those in its density.
 
     Returns
     -------
@@ -99,7 +104,7 @@ def sum_out(
     if paths:
         densities = [*densities, *((latent.name, _path_density(builder, latent)) for latent in paths)]
         scopes += scopes_of(builder, [value for _, value in densities[-len(paths) :]], by_buffer)
-    sums: dict[int, Var] = {}
+    sums, elements = dict[int, Var](), dict[int, list[Elements]]()
     rest: list[tuple[str, Var, np.ndarray, np.ndarray]] = []
     for (name, value), scope in zip(densities, scopes, strict=True):
         first = scope[:, 0] if scope.shape[1] else np.full(len(scope), -1)
@@ -109,6 +114,11 @@ def sum_out(
             if k in tied:
                 continue
             table = _rows(_in_states(builder, latents, value, k), rows)
+            if name in observed:
+                size, places = observed[name]
+                cells_of = first[rows] - ends[k] if k >= 0 else np.zeros(len(rows), np.int64)
+                whole = table.broadcast_to((table.shape[0], len(rows)))
+                elements.setdefault(k, []).append(Elements(name, size, places[rows], cells_of, whole))
             if k < 0:
                 builder.add(table)
                 continue
@@ -117,21 +127,24 @@ def sum_out(
         rows = np.flatnonzero(np.isin(of_element, list(tied)))
         if len(rows):
             rest.append((name, value, scope, rows))
-    parts: list[CellSum | PathSum | EliminationSum] = []
+    parts: list[CellSum | PathSum | EliminationSum | Alone] = []
     for k, latent in enumerate(latents):
         if k in tied:
             continue
+        these = tuple(elements.get(k, ()))
         if latent.path is not None:
-            parts.append(_along_path(builder, latent, sums.get(k)))
+            parts.append(_along_path(builder, latent, sums.get(k), these))
         elif k in sums:
             builder.add(logsumexp(sums[k], 0))
-            parts.append(CellSum(latent, sums[k]))
+            parts.append(CellSum(latent, sums[k], these))
     if rest:
-        parts.append(_eliminate(builder, latents, cells, sorted(tied), rest))
+        parts.append(_eliminate(builder, latents, cells, sorted(tied), rest, observed))
+    if -1 in elements:
+        parts.append(Alone(tuple(elements[-1])))
     return parts
 
 
-def _along_path(builder: Builder, latent: Latent, log_emission: Var | None) -> PathSum:
+def _along_path(builder: Builder, latent: Latent, log_emission: Var | None, elements: tuple[Elements, ...]) -> PathSum:
     """Add the evidence of a path of hidden states, given log densities (states, cells) of what depends on each cell."""
     assert latent.path is not None
     law, logs = latent.path.law, latent.path.logs
@@ -143,7 +156,7 @@ def _along_path(builder: Builder, latent: Latent, log_emission: Var | None) -> P
     else:
         kernel, flat, arrays = law.recursion(Machine(builder), logs, emission)
         builder.add(log_evidence(kernel, flat, *arrays))
-    return PathSum(latent, emission)
+    return PathSum(latent, emission, elements)
 
 
 def _path_density(builder: Builder, latent: Latent) -> Var:
@@ -186,6 +199,7 @@ def _eliminate(
     cells: Sequence[np.ndarray],
     tied: Sequence[int],
     densities: Sequence[tuple[str, Var, np.ndarray, np.ndarray]],
+    observed: Mapping[str, tuple[int, np.ndarray]],
 ) -> EliminationSum:
     """Sum out nodes whose cells occur together, by variable elimination."""
     number = int(sum(len(each) for each in cells))
@@ -194,6 +208,7 @@ def _eliminate(
     place[kept] = np.arange(len(kept))
     used = [latents[k] for k in tied]
     factors, parts, length = list[Factor](), list[Var](), 0
+    elements = list[Elements]()
     for name, value, scope, rows in densities:
         of_rows = [place[row[row >= 0]] for row in scope[rows]]
         try:
@@ -212,6 +227,9 @@ def _eliminate(
             states = len(table.values[0])
             flat = _rows(made, rows).broadcast_to((states, len(rows)))
             parts.append((flat if len(table.elements) == len(rows) else flat[:, table.elements]).reshape(-1))
+        if name in observed:
+            total, places = observed[name]
+            elements.append(Elements(name, total, places[rows], place[scope[rows, 0]], value))
         factors += its
         length += size
     sizes = [latents[k].states for k in tied for _ in cells[k]]
@@ -221,4 +239,4 @@ def _eliminate(
         raise NotLowered(densities[0][0], error.message) from None
     flat = builder.concatenate(parts)
     builder.add(eliminated(builder, flat, plan.arrays))
-    return EliminationSum(tuple(used), flat, plan)
+    return EliminationSum(tuple(used), flat, plan, tuple(elements))

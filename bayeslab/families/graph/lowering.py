@@ -55,10 +55,10 @@ from bayeslab.posterior.machine.transforms import Ordered, Transform
 from bayeslab.posterior.machine.vector_laws import vector_law
 from bayeslab.posterior.machine.wrapped import Censored, Truncated
 
-__all__ = ["Lowering", "lowered"]
+__all__ = ["DRAWS", "Lowering", "lowered"]
 
 #: Draws of the prior at which probabilities are checked.
-_DRAWS = 3
+DRAWS = 3
 
 
 def lowered(model: Model, data: Data, *, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
@@ -116,6 +116,8 @@ class Lowering(Walk):
         self.observed_cells: dict[str, np.ndarray] = {}
         self.constants: dict[str, np.ndarray] = {}
         self.densities: list[tuple[str, Var]] = []
+        # Of nodes with data that depend on discrete nodes the number of elements, and the positions of those observed.
+        self.places: dict[str, tuple[int, np.ndarray]] = {}
         # Standard normals that functions are made of, by node.
         self.behind: dict[str, str] = {}
         if self.summed and not self.own_sums:
@@ -266,7 +268,7 @@ class Lowering(Walk):
         """Sum the discrete nodes out of the densities that depend on them."""
         first = self.nodes[next(iter(self.latents)).removesuffix("_unobserved")]
         with self.errors(first):
-            self.sums = sum_out(self.builder, list(self.latents.values()), self.densities)
+            self.sums = sum_out(self.builder, list(self.latents.values()), self.densities, self.places)
 
     def _states_of(self, node: Node) -> None:
         """Linear-Gaussian states: stand-ins for their values, which are integrated out."""
@@ -349,7 +351,7 @@ class Lowering(Walk):
         builder = self.builder
         machine = MachineModel(Program(builder), builder, tuple(self.parameters))
         try:
-            points = machine.prior_points(np.random.default_rng(0), _DRAWS)
+            points = machine.prior_points(np.random.default_rng(0), DRAWS)
         except NotImplementedError:
             return None
         (values,) = machine.values_at([value], points)
@@ -376,11 +378,13 @@ class Lowering(Walk):
             if not node.discrete and (below(self.nodes, node.name) or law.support):
                 raise NotLowered(node.name, "missing cells of a node that depends on discrete nodes")
             if value.summed:
+                self.places[node.name] = value.size, np.flatnonzero(~gone)
                 self.densities.append((node.name, value.reshape(-1)[np.flatnonzero(~gone)]))
             else:
                 law.add(self.builder.constant(cells), where=~gone)
         else:
             self.observed_cells[node.name] = cells
+            self.places[node.name] = value.size, np.arange(value.size)
             self.densities.append((node.name, value))
         self.terms[node.name] = self._observed(node, values, dims)
         return True
@@ -412,6 +416,8 @@ class Lowering(Walk):
             self.terms[node.name] = Term(self.free(node.name, law, dims, law.transform()), dims)
             return
         weight = self.weights.get(node.name)
+        if weight is not None and law.support:
+            raise NotLowered(node.name, "weights of vectors")
         if not np.ma.is_masked(observed):
             cells = self.observed_cells[node.name] = np.asarray(np.ma.getdata(observed))
             self.dims[node.name] = dims

@@ -305,8 +305,8 @@ class GraphPosterior(Posterior):
                 out.append((f"{word} in the node '{node.name}'", None))
         return out
 
-    def machine_model(self) -> MachineModel:
-        return lowered(self.model, self.data)
+    def machine_model(self, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
+        return lowered(self.model, self.data, weights=weights)
 
     def bound_data(self) -> Data:
         """The data, after checks that need only numbers and data: domains of parameters, supports of values.
@@ -346,21 +346,22 @@ class GraphPosterior(Posterior):
         """Summed-out states and functions, with the standard normals behind each."""
         if not integrals_of(nodes_of(self.spec.nodes), self.data, "fit"):
             return {}
-        machine = self._with_integrals
+        machine = self._hiding
         if machine is not None:
             parts = [part.given.normals for part in machine.sums if isinstance(part, Integral)]
             return {name: normals for part in parts for name, normals in part.items()}
         builder, _ = self._sums
         return {node.name: node.normals for node in builder.integrated}
 
-    def integrating(self) -> MachineModel | None:
-        machine = self._with_integrals
-        return machine if machine is not None and machine.integrals else None
+    def summing(self) -> MachineModel | None:
+        machine = self._hiding
+        return machine if machine is not None and machine.sums else None
 
     @cached_property
-    def _with_integrals(self) -> MachineModel | None:
-        """The program of a model with states or functions that may be integrated out; None if there is none."""
-        if not integrals_of(nodes_of(self.spec.nodes), self.data, "fit"):
+    def _hiding(self) -> MachineModel | None:
+        """The program of a model with nodes that are summed out, or that may be integrated out; None: there is none."""
+        integrals = integrals_of(nodes_of(self.spec.nodes), self.data, "fit")
+        if not (integrals or self.summed_out() or self.imputed()):
             return None
         try:
             return self.machine_model()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["machine_model"]
 
 
-def machine_model(lowered: Lowered) -> MachineModel:
+def machine_model(lowered: Lowered, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
     """The program of a regression; rows of a linear one enter through their sufficient statistics if that is cheaper.
+
+    Parameters
+    ----------
+    weights
+        Factors of the rows' log likelihoods, besides the regression's weights.
 
     Raises
     ------
@@ -30,9 +36,11 @@ def machine_model(lowered: Lowered) -> MachineModel:
     outcome = lowered.formula.outcome
     if lowered.y is None:
         raise NotLowered(outcome, "without data")
-    if lowered.summable:
+    if lowered.summable and not weights:
         return _rows_summed(lowered)
-    weights = {} if lowered.weights is None else {outcome: lowered.weights}
+    weights = dict(weights or {})
+    if lowered.weights is not None:
+        weights[outcome] = lowered.weights * weights.get(outcome, 1.0)
     return lowered_graph(lowered.model, lowered.data, weights=weights)
 
 

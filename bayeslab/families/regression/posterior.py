@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -103,8 +103,8 @@ class RegressionPosterior(Posterior):
         with written_places(lowered.spec, lowered.nodes):
             return GraphPosterior(lowered.model, lowered.data).generative(purpose, targets)
 
-    def machine_model(self) -> MachineModel:
-        return machine_model(self.lowered)
+    def machine_model(self, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
+        return machine_model(self.lowered, weights)
 
     @cached_property
     def exact_plan(self) -> Plan | str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 
-from bayeslab.posterior.machine.arrays import Var
+from bayeslab.posterior.machine.arrays import Instruction, Part, Var
 from bayeslab.posterior.machine.laws import Law
 from bayeslab.posterior.machine.program import Builder, Program, live
 from bayeslab.posterior.machine.slow import outputs
@@ -114,6 +115,17 @@ class MachineModel:
             at += parameter.size
         return point
 
+    def part(self, part: Part) -> tuple[Program, np.ndarray]:
+        """The program of a part of the density, and which coordinates belong to parameters that it depends on."""
+        program = Program(self.builder, (part,), {})
+        flat = [i for item in program.instructions for i in ([item] if isinstance(item, Instruction) else item.body)]
+        read = {var.offset for item in flat for var in item.inputs if var.buffer is self.builder.point and var.size}
+        ends = np.cumsum([0, *(parameter.size for parameter in self.parameters)])
+        inside = np.zeros(program.n_dim, bool)
+        for first, last in pairwise(ends):
+            inside[first:last] = any(first <= at < last for at in read)
+        return program, inside
+
     @property
     def improper(self) -> list[str]:
         """Parameters with an improper prior."""
@@ -214,7 +226,9 @@ class MachineModel:
         for tables in self.tables_at(points):
             block: dict[str, np.ndarray] = {}
             for part, its in zip(self.sums, tables, strict=True):
-                block |= made(part, its)
+                for name, values in made(part, its).items():
+                    # A node's observations may be in several parts, and are zero in the others.
+                    block[name] = block[name] + values if name in block else values
             blocks.append(block)
         return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
