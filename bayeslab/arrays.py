@@ -56,18 +56,21 @@ def number(
         Whether infinity is refused.
     """
     real_number = isinstance(given, kinds.Real) and not isinstance(given, (bool, np.bool_))
+    try:
+        value = float(given) if real_number else math.nan
+    except OverflowError:
+        value = math.nan  # a whole number beyond the largest float
     if (
-        not real_number
-        or not low <= given <= high
-        or (above and given == low)
-        or (below and given == high)
-        or (finite and not math.isfinite(given))
+        not low <= value <= high
+        or (above and value == low)
+        or (below and value == high)
+        or (finite and not math.isfinite(value))
     ):
         raise error(
-            f"{name} is a number{_range(low, high, above, below)}; given: {given!r}",
+            f"{name} is a number{_range(low, high, above, below)}; given: {given!r:.60}",
             code="out-of-range" if real_number else "wrong-type",
         )
-    return float(given)
+    return value
 
 
 def count(

@@ -105,6 +105,8 @@ def command(
             print_json(answer.to_dict())
         else:
             _show(answer)
+            if approximate == "loopy":
+                output(None, "\nbeliefs of loopy propagation: exact without loops, else of unknown error")
 
 
 def _opened(file: Path) -> Any:

@@ -37,6 +37,7 @@ from bayeslab.errors import EngineRefusal, EvidenceError, ModelError, OptionErro
 from bayeslab.latents.networks.factors import read_evidence
 from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.latents.networks.triangulation import available_bytes
+from bayeslab.questions import names_of
 from bayeslab.structure.dag import d_connected
 
 __all__ = [
@@ -93,7 +94,8 @@ class InfluenceDiagram:
     def __post_init__(self) -> None:
         states = {str(v): tuple(map(str, s)) for v, s in self.states.items()}
         nodes = [*states, *self.utilities]
-        parents = {v: tuple(self.parents.get(v, ())) for v in nodes}
+        listed = {v: self.parents.get(v, ()) for v in nodes}
+        parents = {v: (above,) if isinstance(above, str) else tuple(above) for v, above in listed.items()}
         object.__setattr__(self, "states", states)
         object.__setattr__(self, "decisions", tuple(self.decisions))
         for node in (*self.parents, *self.tables, *self.decisions):
@@ -246,7 +248,12 @@ class Rule:
         for name in self.known:
             if name not in past:
                 raise EvidenceError(f"'{self.decision}' depends on '{name}': give its state", code="incomplete")
-        codes = read_evidence(self.known, {name: past[name] for name in self.known}).hard
+        seen = read_evidence(self.known, {name: past[name] for name in self.known})
+        for name in seen.likelihood:
+            raise EvidenceError(
+                f"'{self.decision}' depends on '{name}': give its state, not likelihoods", code="wrong-type"
+            )
+        codes = seen.hard
         return self.options[int(self.choices[tuple(codes[name] for name in self.known)])]
 
     def rows(self) -> list[dict[str, str]]:
@@ -308,6 +315,7 @@ def expected_utilities(diagram: InfluenceDiagram, given: Mapping[str, Any] | Non
     given
         As in :func:`solve`. The option is taken regardless of observations before it that are not given.
     """
+    _observe(diagram, given or {})
     remaining = [d for d in diagram.decisions if d not in (given or {})]
     if not remaining:
         raise OptionError("every decision is taken: there is nothing to choose", code="nothing-to-decide")
@@ -325,6 +333,8 @@ def under_policy(diagram: InfluenceDiagram, rules: Mapping[str, Rule]) -> Influe
     parents, tables = dict(diagram.parents), dict(diagram.tables)
     for decision, rule in rules.items():
         past = diagram.past(decision)
+        if not isinstance(rule, Rule):
+            raise ModelError(f"the rule for '{decision}' is a Rule, not {rule!r:.60}", code="wrong-type")
         for name in rule.known:
             if name not in past:
                 raise ModelError(
@@ -361,7 +371,13 @@ def value_of_information(
     Howard (1966). Information value theory. IEEE Transactions on Systems Science and Cybernetics 2, 22-26.
     """
     diagram._check_decision(decision)
-    names = (variables,) if isinstance(variables, str) else tuple(variables)
+    _observe(diagram, given or {})
+    if decision in (given or {}):
+        raise EvidenceError(
+            f"'{decision}' is taken already: nothing can be known before it any more; ask about a later decision",
+            code="conflict",
+        )
+    names = names_of(variables, "variables")
     below = nx.descendants(diagram.graph, decision)
     for name in names:
         if name not in diagram.tables:
@@ -381,6 +397,7 @@ def information_values(
 
     Includes all chance variables that are not known by then and depend neither on the decision nor on a later one.
     """
+    _observe(diagram, given or {})
     out = {}
     for place, decision in enumerate(diagram.decisions):
         if decision in (given or {}):

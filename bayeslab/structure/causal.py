@@ -28,13 +28,14 @@ References
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import networkx as nx
 import numpy as np
 
+from bayeslab.arrays import number
 from bayeslab.errors import EvidenceError, ModelError, OptionError, hint
 from bayeslab.latents.networks.factors import read_evidence
 from bayeslab.latents.networks.network import DiscreteNetwork
@@ -193,19 +194,28 @@ def average_effect(
     """
     scores = _scores(network.states[_known(network, outcome)], outcome, values)
     options = network.states[_known(network, treatment)]
-    first, second = contrast or options[:2]
     if contrast is None and len(options) != 2:
         raise OptionError(
             f"'{treatment}' has {len(options)} states: choose two to compare (contrast)", code="incomplete"
         )
-    rows = [read_evidence(network.states, {treatment: state}).hard[treatment] for state in (first, second)]
+    compared = options if contrast is None else contrast
+    if (
+        isinstance(compared, str | Mapping)
+        or not isinstance(compared, Sequence)
+        or len(compared) != 2
+        or any(isinstance(state, Mapping) for state in compared)
+    ):
+        raise OptionError(
+            f"contrast is two states of '{treatment}', (from, to); given: {contrast!r:.60}", code="wrong-type"
+        )
+    rows = [read_evidence(network.states, {treatment: state}).hard[treatment] for state in compared]
     means = interventional(network, treatment, outcome) @ scores
     return float(means[rows[1]] - means[rows[0]])
 
 
 def _known(network: DiscreteNetwork, name: str) -> str:
-    if name not in network.states:
-        raise ModelError(f"'{name}' is not a variable{hint(name, network.states)}", code="unknown-variable")
+    if not isinstance(name, str) or name not in network.states:
+        raise ModelError(f"'{name}' is not a variable{hint(str(name), network.states)}", code="unknown-variable")
     return name
 
 
@@ -221,12 +231,17 @@ def _scores(states: tuple[str, ...], outcome: str, values: str | Mapping[str, fl
         if values not in states:
             raise OptionError(f"'{values}' is not a state of '{outcome}'{hint(values, states)}", code="unknown-state")
         return np.array([float(state == values) for state in states])
+    if not isinstance(values, Mapping):
+        raise OptionError(
+            f"values of '{outcome}' are a mapping of each state to a number, or one state; given: {values!r:.60}",
+            code="wrong-type",
+        )
     for state in {*states} ^ {*values}:
         raise OptionError(
             f"values of '{outcome}' are one number for each of {', '.join(states)}; look at '{state}'",
             code="wrong-length",
         )
-    return np.array([float(values[state]) for state in states])
+    return np.array([number(values[state], f"the value of '{outcome}={state}'") for state in states])
 
 
 def _two(graph: nx.DiGraph, treatment: str, outcome: str) -> None:

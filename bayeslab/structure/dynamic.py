@@ -20,10 +20,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayeslab.arrays import count
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.latents.networks.network import DiscreteNetwork
+from bayeslab.memory import require_memory
 
 __all__ = ["Template", "unroll"]
+
+# Bytes per variable of an unrolled network, whose table is shared: names, states and parents in mappings.
+_BYTES = 1_000
 
 _NUMBERED = re.compile(r"(.+)\[(\d+)\]")
 _LAGGED = re.compile(r"(.+)\[t(?:\s*-\s*(\d+))?\]")
@@ -93,6 +98,16 @@ def _reference(parent: str | tuple[str, int]) -> tuple[str, int]:
     if isinstance(parent, str):
         match = _LAGGED.fullmatch(parent)
         parent = (match[1], -int(match[2] or 0)) if match else (parent, 0)
+    if (
+        not isinstance(parent, tuple)
+        or len(parent) != 2
+        or not isinstance(parent[0], str)
+        or not isinstance(parent[1], int)
+    ):
+        raise ModelError(
+            f'a parent is "X", "X[t-1]" or ("X", -1), not {parent!r:.60}',
+            code="wrong-type",
+        )
     name, step = parent
     if step > 0:
         raise ModelError(
@@ -114,7 +129,10 @@ def unroll(template: Template, n_slices: int) -> DiscreteNetwork:
     DiscreteNetwork
         Variables ``X[0]``, ``X[1]``, …, slice by slice.
     """
-    begun = template.n_initial
+    begun, n_slices = template.n_initial, count(n_slices, "n_slices")
+    require_memory(
+        n_slices * len(template.states) * _BYTES, f"a network of {n_slices:,} slices", "unroll fewer of them"
+    )
     if n_slices < begun:
         raise OptionError(
             f"the initial network alone has slices up to {begun - 1}; {n_slices} slices cannot hold it",
@@ -130,7 +148,8 @@ def unroll(template: Template, n_slices: int) -> DiscreteNetwork:
         for variable, levels in template.states.items():
             here = f"{variable}[{t}]"
             states[here], tables[here] = levels, template.tables[variable]
-            above = map(_reference, template.parents.get(variable, ()))
+            listed = template.parents.get(variable, ())
+            above = map(_reference, (listed,) if isinstance(listed, str) else listed)
             parents[here] = tuple(_known(template, variable, name, t + step, known) for name, step in above)
     return DiscreteNetwork(states, parents, tables, template.name)
 

@@ -464,3 +464,28 @@ def test_what_a_later_decision_changes_cannot_be_known_before():
     )
     assert information_values(diagram) == {}
     assert solve(diagram).expected_utility == pytest.approx(0.7 * 100 - 0.3 * 20)
+
+
+def test_nothing_is_known_before_a_decision_that_is_taken():
+    """It was answered as if the question were about the next decision."""
+    with refused("evidence.conflict", "'test' is taken already"):
+        value_of_information(oil(), "oil", "test", {"test": "yes"})
+    assert value_of_information(oil(), "oil", "drill", {"test": "yes"}) > 0
+
+
+def test_a_later_decision_cannot_be_given_alone():
+    for ask in (solve, expected_utilities, information_values):
+        with refused("evidence.incomplete", "'drill' is given but 'test'"):
+            ask(oil(), {"drill": "yes"})
+        with refused("evidence.incomplete", "'result' depends on 'test'"):
+            ask(oil(), {"result": "open"})
+        with refused("evidence.wrong-type", "mapping"):
+            ask(oil(), "test")
+        with refused("evidence.not-probabilities", "'oil'"):
+            ask(oil(), {"oil": {"dry": 0}})
+    with refused("evidence.wrong-type", "not likelihoods"):
+        solve(oil()).choose("drill", {"test": "yes", "result": {"open": 1}})
+    with refused("evidence.wrong-type", "variables"):
+        value_of_information(oil(), None, "drill")
+    with refused("model.wrong-type", "'test'"):
+        evaluate(oil(), {"test": 3})

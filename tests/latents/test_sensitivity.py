@@ -368,3 +368,16 @@ def test_errors():
     sure = replace(network, tables={**network.tables, "test": np.array([[1.0, 0], [1, 0]])})
     with refused("evidence.probability-zero"):
         information_value(sure, "cancer", {"test": "positive"})
+
+
+def test_wrong_arguments_are_refused_in_one_line():
+    network = bl.network("models/asia.yaml")
+    bars = network.sensitivity({"xray": "yes"})
+    for odds in (1.0, float("nan"), float("inf"), "2", None):
+        with refused("option." + ("out-of-range" if isinstance(odds, float) else "wrong-type"), "odds"):
+            tornado(bars, odds)
+    with refused("option.out-of-range", "top"):
+        tornado(bars, top=-1)
+    for target in (["smoking"], {"smoking": "yes"}, None):
+        with refused("model.unknown-variable"):
+            network.information_value(target)

@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+import bayeslab as bl
 from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.latents.networks.variable_elimination import eliminate
 from bayeslab.structure import causal
@@ -278,3 +279,17 @@ def test_errors():
         causal.intervene(network, {"life": {"yes": 0.5}})
     with refused("evidence.unknown-state", "'maybe'"):
         causal.intervene(network, {"life": "maybe"})
+
+
+def test_what_cannot_be_compared_is_refused():
+    network = bl.network("models/asia.yaml")
+    for contrast in (("yes",), ("yes", "no", "yes"), "yes", 3, ({"yes": 1}, "no")):
+        with refused("option.wrong-type", "contrast"):
+            network.average_effect("smoking", "xray", contrast=contrast)
+    for values in ({"yes": "a", "no": 1}, {"yes": float("nan"), "no": 1}):
+        with refused("option." + ("wrong-type" if values["yes"] == "a" else "out-of-range"), "'xray=yes'"):
+            network.average_effect("smoking", "xray", values=values)
+    with refused("option.wrong-type", "'xray'"):
+        network.average_effect("smoking", "xray", values=3)
+    with refused("model.unknown-variable"):
+        network.average_effect(["smoking"], "xray")

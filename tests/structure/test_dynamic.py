@@ -135,3 +135,26 @@ def test_errors(changed, code, match):
 def test_too_few_slices():
     with refused("option.out-of-range", "0 slices"):
         unroll(umbrella(), 0)
+
+
+def test_one_parent_without_a_list_and_what_is_no_parent():
+    start = DiscreteNetwork({"rain": ("yes", "no")}, {}, {"rain": [0.5, 0.5]})
+    fields = {
+        "states": {"rain": ("yes", "no")},
+        "parents": {"rain": "rain[t-1]"},
+        "tables": {"rain": [[0.7, 0.3], [0.2, 0.8]]},
+    }
+    assert unroll(Template(start, **fields), 3).parents["rain[2]"] == ("rain[1]",)
+    for parent in (3, ("rain", "-1"), ("rain",)):
+        with refused("model.wrong-type", "parent"):
+            Template(start, **{**fields, "parents": {"rain": [parent]}})
+
+
+def test_numbers_of_slices_that_are_refused():
+    start = DiscreteNetwork({"rain": ("yes", "no")}, {}, {"rain": [0.5, 0.5]})
+    template = Template(start, {"rain": ("yes", "no")}, {"rain": ["rain[t-1]"]}, {"rain": [[0.7, 0.3], [0.2, 0.8]]})
+    for n in (1.5, "3", True, None, -3):
+        with refused("option." + ("out-of-range" if n == -3 else "wrong-type"), "n_slices"):
+            unroll(template, n)
+    with refused("option.too-costly", "slices"):
+        unroll(template, 10**9)

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeslab.arrays import number
 from bayeslab.errors import EvidenceError, ModelError, hint
 from bayeslab.latents.networks.network import DiscreteNetwork
+from bayeslab.questions import check_evidence
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -136,6 +138,7 @@ def read_evidence(states: Mapping[str, tuple[str, ...]], given: Mapping[str, Any
     EvidenceError
         An unknown variable or state, or likelihoods that are negative or all zero.
     """
+    check_evidence(given)
     hard: dict[str, int] = {}
     likelihood: dict[str, np.ndarray] = {}
     for variable, value in (given or {}).items():
@@ -150,19 +153,18 @@ def read_evidence(states: Mapping[str, tuple[str, ...]], given: Mapping[str, Any
 
 def _code(variable: str, states: tuple[str, ...], state: object) -> int:
     if str(state) not in states:
-        raise EvidenceError(f"'{state}' is not a state of '{variable}'{hint(state, states)}", code="unknown-state")
+        word = " ".join(str(state).split())[:60]
+        raise EvidenceError(f"'{word}' is not a state of '{variable}'{hint(word, states)}", code="unknown-state")
     return states.index(str(state))
 
 
 def _likelihood(variable: str, states: tuple[str, ...], value: Mapping[str, Any]) -> np.ndarray:
     out = np.zeros(len(states))
     for state, weight in value.items():
-        if isinstance(weight, bool | str) or np.ndim(weight) != 0:
-            raise EvidenceError(
-                f"the likelihood of '{variable}={state}' is a number, not {weight!r}", code="wrong-type"
-            )
-        out[_code(variable, states, state)] = weight
-    if not np.all(np.isfinite(out)) or np.any(out < 0) or not np.any(out > 0):
+        plain = weight.item() if isinstance(weight, np.ndarray) and weight.ndim == 0 else weight
+        place = _code(variable, states, state)
+        out[place] = number(plain, f"the likelihood of '{variable}={state}'", error=EvidenceError)
+    if np.any(out < 0) or not np.any(out > 0):
         raise EvidenceError(
             f"likelihoods of '{variable}' must be non-negative numbers, not all zero", code="not-probabilities"
         )

@@ -39,6 +39,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayeslab.arrays import number
 from bayeslab.errors import EngineRefusal, EvidenceError, ModelError, OptionError
 from bayeslab.latents.networks import triangulation
 from bayeslab.latents.networks.factors import Evidence, FactorGraph, impossible, read_evidence, variables_of
@@ -722,6 +723,8 @@ def _conditional(tables: Sequence[np.ndarray]) -> bool:
 
 
 def _belief(variable: str, probabilities: Mapping[str, float]) -> Mapping[str, float]:
+    for state, p in probabilities.items():
+        number(p, f"the believed probability of '{variable}={state}'", 0, 1, error=EvidenceError)
     total = sum(probabilities.values())
     if abs(total - 1) > 1e-6:
         raise EvidenceError(

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayeslab.arrays import number
+from bayeslab.arrays import count, number
 from bayeslab.errors import EvidenceError, ModelError, hint
 from bayeslab.latents.networks.factors import Evidence, FactorGraph, read_evidence
 from bayeslab.latents.networks.junction_tree import JunctionTree
@@ -293,8 +293,8 @@ def _slopes_at_zero(
 def _names(network: DiscreteNetwork, variables: Iterable[str] | None) -> list[str]:
     names = list(network.states) if variables is None else list(variables)
     for name in names:
-        if name not in network.states:
-            raise ModelError(f"'{name}' is not a variable{hint(name, network.states)}", code="unknown-variable")
+        if not isinstance(name, str) or name not in network.states:
+            raise ModelError(f"'{name}' is not a variable{hint(str(name), network.states)}", code="unknown-variable")
     return names
 
 
@@ -348,7 +348,7 @@ def tornado(functions: Iterable[SensitivityFunction], odds: float = 2.0, top: in
     A factor on the odds treats small and large probabilities alike [4]_. A row with two states has one bar, because
     its entries determine each other.
     """
-    odds = number(odds, "odds", 1, above=True)
+    odds, top = number(odds, "odds", 1, above=True), count(top, "top")
     bars: list[Bar] = []
     for f in functions:
         bar = Bar(f.parameter, *(f(_moved(f.parameter.value, by)) for by in (1 / odds, odds)))
