@@ -18,6 +18,7 @@ number, the seed, method, options, model and data), so that a chain of another r
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import math
@@ -102,6 +103,8 @@ class _Info(BaseModel):
     error: str = ""
 
 
+# Codecs of arrays in stores, those of older runs among them.
+_CODECS = ("bytes", "gzip", "vlen-utf8", "zstd")
 # Seconds within which a job in the background begins its work.
 _BEGINNING = 30.0
 
@@ -448,23 +451,88 @@ def _compare(stored: Mapping[str, str], present: Mapping[str, str]) -> None:
 
 
 def _check_size(store: Path) -> None:
-    """Refuse arrays with a declared size above the memory; such a store can be small, as chunks may be missing."""
+    """Refuse arrays that would take more than the memory; such a store can be small, as chunks may be missing, or a
+    chunk may be compressed a thousandfold.
+    """
+    if any(store.rglob(".zarray")):
+        raise RunError("an array is of Zarr format 2, in which no run is written", code="damaged")
     total = 0
     for file in store.rglob("zarr.json"):
+        place = file.relative_to(store)
         if ordinary_size(file, RunError) > _MOST_INFO:
-            raise RunError(f"{file.relative_to(store)} has more than {_MOST_INFO >> 20} MiB", code="damaged")
+            raise RunError(f"{place} has more than {_MOST_INFO >> 20} MiB", code="damaged")
         content = json.loads(file.read_text(encoding="utf-8"))
-        shape = content.get("shape", []) if isinstance(content, dict) else []
-        if not isinstance(shape, list) or not all(isinstance(n, int) and n >= 0 for n in shape):
-            raise RunError(f"{file.relative_to(store)} has the shape {shape!r:.60}", code="damaged")
-        total += _item_size(content) * math.prod(shape)
+        if not isinstance(content, dict) or "shape" not in content:
+            continue
+        lengths = [content["shape"], _chunk_shape(content)]
+        for shape in lengths:
+            if not isinstance(shape, list) or not all(isinstance(n, int) and n >= 0 for n in shape):
+                raise RunError(f"{place} has the shape {shape!r:.60}", code="damaged")
+        size = _item_size(content) * max(math.prod(shape) for shape in lengths)
+        total += size
+        if total <= memory_size():
+            _check_chunks(file.parent, _codecs(content, place), size)
     if total > memory_size():
         raise RunError(f"its arrays would take {total / 2**30:.3g} GiB, more than this machine has", code="damaged")
 
 
-def _item_size(content: Any) -> int:
+def _chunk_shape(content: Mapping[str, Any]) -> Any:
+    try:
+        return content["chunk_grid"]["configuration"]["chunk_shape"]
+    except (KeyError, TypeError):
+        return None
+
+
+def _codecs(content: Mapping[str, Any], place: Path) -> list[str]:
+    """The names of an array's codecs, all of them of the few that runs are written with."""
+    names = [codec.get("name") if isinstance(codec, dict) else codec for codec in content.get("codecs") or ()]
+    for name in names:
+        if name not in _CODECS:
+            raise RunError(f"{place} has the codec {name!r:.40}, with which no run is written", code="damaged")
+    return names
+
+
+def _check_chunks(place: Path, codecs: list[str], size: int) -> None:
+    """Refuse a compressed chunk that holds more than its array, without keeping what it holds."""
+    for codec in {"gzip", "zstd"} & set(codecs):
+        for chunk in (f for f in (place / "c").rglob("*") if f.is_file()):
+            # Text of any length has no known size; then a chunk of an ordinary ratio is accepted.
+            most = max(size, 1000 * chunk.stat().st_size if "vlen-utf8" in codecs else 0)
+            held = _gzip_size(chunk, most) if codec == "gzip" else _zstd_size(chunk)
+            if held > most:
+                raise RunError(f"{place.name}: a chunk holds more than its array", code="damaged")
+
+
+def _gzip_size(file: Path, most: int) -> int:
+    """Bytes that a file holds, counted up to ``most``."""
+    held = 0
+    with gzip.open(file) as stream:
+        while held <= most and (piece := stream.read(1 << 20)):
+            held += len(piece)
+    return held
+
+
+def _zstd_size(file: Path) -> int:
+    """Bytes that a file holds by its header, which must state them (RFC 8878, section 3.1.1.1)."""
+    with file.open("rb") as stream:
+        head = stream.read(18)
+    if head[:4] != b"\x28\xb5\x2f\xfd" or len(head) < 6:
+        raise RunError(f"{file.name} is not compressed with zstd", code="damaged")
+    flag, single = head[4] >> 6, head[4] >> 5 & 1
+    if not flag and not single:
+        raise RunError(f"{file.name} does not state its size", code="damaged")
+    at = 5 + (not single) + (0, 1, 2, 4)[head[4] & 3]
+    length = int.from_bytes(head[at : at + (1, 2, 4, 8)[flag]], "little")
+    return length + 256 if flag == 1 else length
+
+
+def _item_size(content: Mapping[str, Any]) -> int:
     """Bytes of one element of an array; for text of variable length, those of a pointer."""
     kind = content.get("data_type")
+    if isinstance(kind, dict):
+        configuration = kind.get("configuration")
+        length = configuration.get("length_bytes") if isinstance(configuration, dict) else None
+        return length if isinstance(length, int) and length > 0 else 8
     try:
         return np.dtype(kind).itemsize if isinstance(kind, str) else 8
     except TypeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import bayeslab as bl
 from bayeslab.cli import main
@@ -249,6 +251,60 @@ def test_stores_with_shapes_beyond_memory(run, capsys, shape, kept):
         (run / "run.json").write_text(json.dumps(info))
     code, out, err = call(capsys, "show", run)
     assert code == 1 and not out and "the stored result is damaged" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd", "lz4", "wide", "chunk", "format 2"])
+def test_stores_that_hold_more_than_they_say(run, capsys, kind):
+    place = run / "result.zarr/posterior/weights"
+    content = json.loads((place / "zarr.json").read_text())
+    (chunk,) = (file for file in (place / "c").rglob("*") if file.is_file())
+    if kind == "gzip":
+        with gzip.open(chunk, "wb") as stream:
+            for _ in range(512):
+                stream.write(bytes(1 << 20))
+        content["codecs"].append({"name": "gzip", "configuration": {"level": 1}})
+    elif kind in ("zstd", "lz4"):
+        from numcodecs import LZ4, Zstd
+
+        chunk.write_bytes((Zstd if kind == "zstd" else LZ4)().encode(bytes(1 << 29)))
+        name = kind if kind == "zstd" else "numcodecs.lz4"
+        content["codecs"].append({"name": name, "configuration": {}})
+    elif kind == "wide":
+        content |= {"data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 10**12}}}
+        content["fill_value"] = ""
+    elif kind == "chunk":
+        content["chunk_grid"]["configuration"]["chunk_shape"][-1] = 10**14
+    else:
+        (place / ".zarray").write_text("{}")
+    (place / "zarr.json").write_text(json.dumps(content))
+    info = json.loads((run / "run.json").read_text())
+    del info["result_digests"]
+    (run / "run.json").write_text(json.dumps(info))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    code, out, err = call(capsys, "show", run)
+    assert code == 1 and not out and err.count("\n") == 1
+    why = {"lz4": "with which no run is written", "format 2": "Zarr format 2", "wide": "GiB", "chunk": "GiB"}
+    assert "the stored result is damaged" in err and why.get(kind, "more than its array") in err
+    if kind == "gzip":
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kilobytes
+
+
+def test_stores_of_older_runs_are_read(run, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = xr.open_datatree(run / "result.zarr", engine="zarr", consolidated=False).load()
+        for node in tree.subtree:
+            for name in list(node.variables):
+                node[name].encoding.clear()
+        shutil.rmtree(run / "result.zarr")
+        tree.to_zarr(run / "result.zarr", consolidated=False)
+    used = {c["name"] for f in run.rglob("zarr.json") for c in json.loads(f.read_text()).get("codecs", ())}
+    assert "zstd" in used
+    info = json.loads((run / "run.json").read_text())
+    del info["result_digests"]
+    (run / "run.json").write_text(json.dumps(info))
+    code, out, _ = call(capsys, "show", run)
+    assert code in (0, 3) and "verdict" in out
 
 
 # --------------------------------------------------------------------------------------- digests
