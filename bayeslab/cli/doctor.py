@@ -7,21 +7,32 @@ import platform
 import re
 import shutil
 import sys
+import time
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from bayeslab.cli.toolbox.shared import JsonOption, print_json
 from bayeslab.code_cache import kernel_folders, pytensor_folder, refused
 from bayeslab.computer import available_cores
+from bayeslab.errors import BayeslabError
+from bayeslab.shipped import example_names, example_path
 
 # Extras and the package that shows that one is installed.
 _EXTRAS = {"notebook": "matplotlib", "distributed": "distributed", "duckdb": "duckdb"}
 
 
-def command(json: JsonOption = False) -> int:
+WarmOption = Annotated[
+    bool, typer.Option("--warm", help="compile now what fits of models in the language need, once on a computer")
+]
+
+
+def command(warm: WarmOption = False, json: JsonOption = False) -> int:
     """Show versions, cores, memory and folders of compiled code, and what hinders work here. Exit code 1: a problem."""
+    if warm:
+        return _warm(json)
     versions, problems = {"python": platform.python_version(), "bayeslab": version("bayeslab")}, list[str]()
     for name in _required():
         try:
@@ -68,6 +79,35 @@ def command(json: JsonOption = False) -> int:
         typer.echo(f"problem       {problem}")
     print("\n" + ("Problems: " + str(len(problems)) if problems else "No problem found."))
     return 1 if problems else 0
+
+
+def _warm(json: bool) -> int:
+    """Compile the kernels that the example models use, which cover most instructions and distributions."""
+    from bayeslab.posterior.machine.arrays import NotLowered
+    from bayeslab.preparation import Source
+
+    begun, done = time.perf_counter(), list[str]()
+    for name in example_names():
+        source = Source(example_path(name))
+        if source.model.model.family not in ("graph", "regression"):
+            continue
+        try:
+            machine = source.posterior(None).machine_model()
+        except (NotLowered, BayeslabError):
+            continue
+        before, program = time.perf_counter(), machine.program
+        program.value_and_gradient(machine.start())
+        program.outputs(machine.start()[None])
+        done.append(name)
+        if not json and (took := time.perf_counter() - before) > 0.5:
+            print(f"{name:<24}{took:.1f} s", flush=True)
+    took = time.perf_counter() - begun
+    if json:
+        folder = next((folder for folder in kernel_folders() if refused(folder) is None), kernel_folders()[-1])
+        print_json({"models": done, "seconds": took, "folder": str(folder)})
+    else:
+        print(f"ready: the kernels of {len(done)} example models, in {took:.0f} s")
+    return 0
 
 
 def _required() -> list[str]:

@@ -94,6 +94,14 @@ def test_the_doctor_names_versions_and_problems(tmp_path, capsys, monkeypatch):
     assert f"compiled code is not kept in {shared}: others may write to it" in out
 
 
+@pytest.mark.slow(why="compiles")
+def test_the_doctor_compiles_what_the_examples_need(capsys):
+    status, out, _ = call(capsys, "doctor", "--warm", "--json")
+    found = json.loads(out)
+    assert status == 0 and {"radon", "eight_schools", "sleep"} <= set(found["models"])
+    assert list(Path(found["folder"]).glob("machine-density-normal-*.o"))
+
+
 def test_the_package_can_be_run(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "bayeslab", "--version"], capture_output=True, text=True, check=True, cwd=tmp_path
