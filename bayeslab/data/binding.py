@@ -91,9 +91,18 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     for name, level_names in model.model.levels().items():
         if name in columns and name not in labels:
             labels[name] = np.array(level_names)
+    empty = {}
     for name in sorted(factor_columns):
-        if name not in labels:
-            labels[name] = _levels(name, columns[name], memory)
+        if name in labels:
+            continue
+        if name not in factors and name not in memory.levels and columns[name].text and columns[name].absent().all():
+            # Text without a cell is refused where a model uses it.
+            labels[name], empty[name] = (
+                np.array([], dtype=str),
+                f"column '{name}' is used, and all its cells are empty: leave it out",
+            )
+            continue
+        labels[name] = _levels(name, columns[name], memory)
     for dim, levels in memory.levels.items():
         labels.setdefault(dim, label_array(levels))
     for dim, entry in model.dims.items():
@@ -123,7 +132,7 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     in_order = {*model.dims, *model.model.levels(), *memory.levels}
     out.alphabetical = frozenset(n for n in factor_columns - in_order if columns[n].text and columns[n].order is None)
     known = {*model.declared(), *memory.levels, *map(plain_name, Cells.of(model.data).text)}
-    out.slips = {
+    out.slips = empty | {
         name: slip
         for name, column in columns.items()
         if column.text and plain_name(name) not in known and (slip := slip_of(name, column)) is not None

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 
@@ -262,10 +263,12 @@ class Data:
             alike: dict[str, list[str]] = {}
             if self.dataset.columns[name].text:
                 for word in map(str, self.labels[name].tolist()):
-                    alike.setdefault("".join(word.casefold().split()), []).append(word)
+                    alike.setdefault("".join(normalize("NFC", word).casefold().split()), []).append(word)
             for words in alike.values():
                 if len(words) > 1:
-                    message = f"'{name}': the levels {listed(words)} differ only in capitals or spaces"
+                    composed = len({normalize("NFC", word) for word in words}) < len(words)
+                    only = "composed and decomposed letters" if composed else "capitals or spaces"
+                    message = f"'{name}': the levels {listed(words)} differ only in {only}"
                     out.append(("levels", name, None, message, "make them one in the data if they are one"))
         return out
 

@@ -280,3 +280,18 @@ def test_declared_levels_that_are_one_number_are_told_apart_by_their_words(tmp_p
     model = bl.Model(dims={"g": ["1.1", "1.10"]}, model={"family": "regression", "formula": "y ~ g"})
     fit = bl.fit(model, tmp_path / "t.csv", seed=1, runs=None, progress=False)
     assert fit.summary()["mean"]["b[g[1.10]]"] == pytest.approx(-10.2, abs=0.05)
+
+
+def test_levels_of_composed_and_decomposed_letters_get_a_remark():
+    model = bl.Model(model=LINE | {"formula": "y ~ g", "priors": {"b": "Normal(0, 1)"}})
+    found = bl.check(model, {"g": ["\u00f6", "o\u0308", "a", "a"] * 2, "y": Y}).remarks()
+    assert [(check, name) for check, name, *_ in found] == [("levels", "g")] and "decomposed" in found[0][3]
+
+
+def test_a_column_of_empty_text_is_refused_only_where_it_is_used():
+    data = {"x": np.arange(8.0), "y": Y, "note": [""] * 8}
+    assert not bl.check(bl.Model(model=LINE | {"formula": "y ~ x"}), data).remarks()
+    with refused("data.odd-cell", "'note'.*empty"):
+        bl.check(bl.Model(model=LINE | {"formula": "y ~ x + note"}), data)
+    with refused("data.no-values", "'note'"):
+        bl.check(bl.Model(model=LINE | {"formula": "y ~ x + (1 | note)"}), data)
