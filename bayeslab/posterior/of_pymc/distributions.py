@@ -353,7 +353,7 @@ def _mixture(reader: Reader, rv: Variable, shape: tuple[int, ...]) -> Law:
         raise NotLowered("Mixture", "components that are vectors")
     w = reader.var(weights)
     if len(components) == 1:
-        laws = (law_of(reader, components[0], (*shape, w.shape[-1])),)
+        laws: tuple[Law, ...] = (law_of(reader, components[0], (*shape, w.shape[-1])),)
     else:
         laws = tuple(law_of(reader, component, shape) for component in components)
     inflated = _inflated(laws, w, shape)
@@ -370,9 +370,11 @@ _INFLATED = {
 
 def _inflated(laws: Sequence[Law], weights: Var, shape: tuple[int, ...]) -> Law | None:
     """The fused law of a mixture of zero and counts; None if it is no such mixture."""
-    if len(laws) != 2 or not isinstance(laws[0], Point) or not isinstance(laws[1], Scalar):
+    if len(laws) != 2:
         return None
     zero, counts = laws
+    if not isinstance(zero, Point) or not isinstance(counts, Scalar):
+        return None
     if not (zero.c.constant and not np.any(zero.c.value)) or counts.word not in _INFLATED:
         return None
     return Scalar(counts.builder, shape, _INFLATED[counts.word], (weights[..., 1], *counts.parameters))

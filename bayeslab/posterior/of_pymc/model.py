@@ -17,7 +17,7 @@ from pytensor.scan.op import Scan
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type_other import NoneTypeT
 
-from bayeslab.errors import ModelError, listed
+from bayeslab.errors import ModelError
 from bayeslab.posterior import graph_model
 from bayeslab.posterior.evaluation import evaluate
 from bayeslab.posterior.machine.arrays import NotLowered, Var
@@ -254,7 +254,7 @@ def _word(rv: Variable) -> str:
 
 def _unknown(gaps: set[Gap]) -> ModelError:
     """The error that lists what the machine does not know."""
-    parts = [f"{gap.operation} in '{gap.node}' ({gap.reason})" for gap in sorted(gaps)]
+    parts = "; ".join(f"{gap.operation} in '{gap.node}' ({gap.reason})" for gap in sorted(gaps))
     return ModelError(
-        f"the density machine does not know {listed(parts)}; sample this model with pm.sample", code="unsupported"
+        f"the density machine does not know: {parts}. Sample this model with pm.sample", code="unsupported"
     )

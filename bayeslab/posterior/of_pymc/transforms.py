@@ -13,6 +13,7 @@ from pytensor.graph.basic import Variable
 from pytensor.tensor.type import TensorType
 
 from bayeslab.posterior.machine.arrays import NotLowered, Var
+from bayeslab.posterior.machine.program import Builder
 from bayeslab.posterior.machine.transforms import (
     CIRCULAR,
     LOG,
@@ -50,7 +51,7 @@ class GraphTransform(Transform):
     reader: Reader
     rv: Any
     made: Any
-    batched = False  # type: ignore[misc]
+    batched = False
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -60,7 +61,7 @@ class GraphTransform(Transform):
         point = TensorType("float64", shape=(None,) * value.ndim)()
         reader = self.reader
         if value.builder is not reader.builder:
-            reader = Reader(value.builder, reader.handlers)
+            reader = Reader(_builder_of(value), reader.handlers)
         reader.known[point] = value
         return reader.var(getattr(self.made, method)(point, *self.rv.owner.inputs))
 
@@ -79,7 +80,7 @@ class GraphTransform(Transform):
         if not inputs:
             return self
         known = dict(zip(self._parents(), inputs, strict=True))
-        return GraphTransform(Reader(inputs[0].builder, self.reader.handlers, known), self.rv, self.made)
+        return GraphTransform(Reader(_builder_of(inputs[0]), self.reader.handlers, known), self.rv, self.made)
 
     def backward(self, value: Var) -> Var:
         return self._applied("backward", value)
@@ -89,6 +90,12 @@ class GraphTransform(Transform):
 
     def log_jacobian(self, value: Var) -> Var:
         return self._applied("log_jac_det", value)
+
+
+def _builder_of(value: Var) -> Builder:
+    builder = value.builder
+    assert isinstance(builder, Builder)
+    return builder
 
 
 def _interval(reader: Reader, rv: Variable, transform: Any) -> Transform | None:
