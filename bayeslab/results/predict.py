@@ -241,17 +241,17 @@ def _paths_given(
     if not any(data.has(name) and data.present(name) for name in names):
         return {}
     rng, machine = stream(fit.seed, "paths"), posterior.summing()
+    n_draws = math.prod(len(axis) for axis in _coords(fit, each).values())
     if machine is not None:
         if any(parameter.name not in given for parameter in machine.parameters):
             return {}
-        drawn = machine.recovered(machine.points_at(given), rng)
+        drawn = machine.recovered(machine.points_at(given, n_draws), rng)
         return {name: drawn[name] for name in lacking}
     eliminated = posterior.elimination()
     assert eliminated is not None
     model, sums = eliminated
     if any(rv.name not in given for rv in model.free_RVs):
         return {}
-    n_draws = math.prod(len(axis) for axis in _coords(fit, each).values())
     made = [sums.drawn(tables, rng) for tables in tables_at(model, sums, given, n_draws)]
     return {name: np.concatenate([each[name] for each in made]) for name in lacking}
 
@@ -699,7 +699,7 @@ def _machine_log_likelihood(fit: Fitted, posterior: Posterior, machine: MachineM
     _refuse_lacking(names, held)
     shape = [len(axis) for axis in coords.values()]
     dims, shaped = dict(machine.dims), dict[str, np.ndarray]()
-    for name, terms in machine.terms(machine.points_at(held)).items():
+    for name, terms in machine.terms(machine.points_at(held, math.prod(shape))).items():
         lengths = [len(machine.coords[dim]) for dim in dims[name]]
         # The density of a vector has fewer dimensions than its draw.
         batch = next(k for k in range(len(lengths) + 1) if math.prod(lengths[:k]) == terms.shape[1])

@@ -166,9 +166,12 @@ class MachineModel:
             out.append(transform.forward(builder.constant(np.broadcast_to(x, parameter.law.shape).copy())).value)
         return out
 
-    def points_at(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Unconstrained points (draws, n_dim) of draws of all parameters by name, shape (draws, ...)."""
-        n = len(draws[self.parameters[0].name])
+    def points_at(self, draws: Mapping[str, np.ndarray], n: int = 1) -> np.ndarray:
+        """Unconstrained points (draws, n_dim) of draws of all parameters by name, shape (draws, ...).
+
+        ``n`` is the number of draws where the model has no parameters.
+        """
+        n = len(draws[self.parameters[0].name]) if self.parameters else n
         points, at = np.zeros((n, self.program.n_dim)), 0
         for parameter in self.parameters:
             values = np.asarray(draws[parameter.name], dtype=np.float64)
