@@ -136,12 +136,12 @@ class GraphGenerative(Generative):
     def undrawable(self) -> frozenset[str]:
         return frozenset(rv.name for rv in self.model.free_RVs if type(rv.owner.op).__name__ in _IMPROPER)
 
-    @property  # type: ignore[override]
-    def dims(self) -> Mapping[str, tuple[str | None, ...]]:
+    @property
+    def dims(self) -> Mapping[str, tuple[str | None, ...]]:  # type: ignore[override]
         return dims_of(self.model)
 
-    @property  # type: ignore[override]
-    def coords(self) -> Mapping[str, Sequence[Any] | None]:
+    @property
+    def coords(self) -> Mapping[str, Sequence[Any] | None]:  # type: ignore[override]
         coords: Mapping[str, Sequence[Any] | None] = self.model.coords
         return coords
 

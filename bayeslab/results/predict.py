@@ -637,7 +637,8 @@ def _unweighted_log_likelihood(fit: Fitted, posterior: Posterior, data: Data | N
         return _summed_log_likelihood(fit, data, *eliminated)
     nodes = posterior.generative("predict")
     given = posterior_values(fit) if data is None else _held(fit, nodes.random, nodes, data)
-    coords, layout = _coords(fit), nodes
+    coords = _coords(fit)
+    layout: Layout = nodes
     shape, terms = [len(axis) for axis in coords.values()], None
     if given.keys() >= set(nodes.random):
         terms = nodes.log_densities({name: given[name] for name in nodes.random}, math.prod(shape))
@@ -761,7 +762,7 @@ def value_draws(fit: Fitted, graph: pymc.Model, data: Data | None = None) -> dic
         raw = fit.data_tree["unconstrained_posterior"].to_dataset()
         if names <= set(raw.data_vars):
             return {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in raw.data_vars.items()}
-    names = [rv.name for rv in graph.free_RVs]
-    held = posterior_values(fit) if data is None else _held(fit, names, GraphLayout(graph), data)
-    _refuse_lacking(names, held)
+    random = [rv.name for rv in graph.free_RVs]
+    held = posterior_values(fit) if data is None else _held(fit, random, GraphLayout(graph), data)
+    _refuse_lacking(random, held)
     return unconstrained(graph, held)

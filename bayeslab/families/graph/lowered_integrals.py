@@ -61,8 +61,10 @@ def integrate(
         if its_states and its_functions:
             raise NotLinear(each.name, "states and functions in its mean")
         left -= entering
-        integral = functions_evidence if its_functions else states_evidence
-        evidence, part = integral(builder, its_functions or its_states, each)
+        if its_functions:
+            evidence, part = functions_evidence(builder, its_functions, each)
+        else:
+            evidence, part = states_evidence(builder, its_states, each)
         builder.add(evidence)
         out.append(part)
     if left:

@@ -136,7 +136,8 @@ class MachineGenerative(Generative):
     ) -> np.ndarray | None:
         if name in self.values:
             return None
-        law, rng, total = self._by_name[name].law, np.random.default_rng(seed), 0.0
+        law, rng = self._by_name[name].law, np.random.default_rng(seed)
+        total: Any = 0.0
         if law.support or self._by_name[name].in_turn:
             return None
         try:
