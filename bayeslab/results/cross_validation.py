@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import escape
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -955,11 +956,11 @@ class CrossValidation:
         return shown + "".join(f"\n→ {note}" for note in self.notes())
 
     def _repr_html_(self) -> str:
-        parts = [f"<p>{self._description()}</p>", self.table.to_html(float_format=lambda x: f"{x:.4g}")]
+        parts = [f"<p>{escape(self._description())}</p>", self.table.to_html(float_format=lambda x: f"{x:.4g}")]
         if self._several:
-            parts.append(f"<p>{self.question()}</p>")
+            parts.append(f"<p>{escape(self.question())}</p>")
             parts.append(self.differences().to_html(float_format=lambda x: f"{x:.3g}"))
-        return "".join([*parts, *(f"<p>→ {note}</p>" for note in self.notes())])
+        return "".join([*parts, *(f"<p>→ {escape(note)}</p>" for note in self.notes())])
 
 
 # ---------------------------------------------------------------------------------- learning curves

@@ -475,3 +475,12 @@ def test_scores_and_intervals_of_curves_are_known():
 def test_losses_are_of_actions_and_states(loss):
     with refused("option.wrong-type"):
         bl.cross_validate({"t": TREE}, IRIS, folds=2, loss=loss, progress=False)
+
+
+def test_names_are_text_in_html():
+    script = "<script>alert(1)</script>"
+    table = IRIS.assign(**{script: [script + word for word in IRIS["species"]]}).drop(columns="species")
+    rule = bl.Model(name="r", model={"family": "learner", "learner": "decision_tree", "target": script})
+    found = bl.cross_validate({script: rule, "b": rule}, table, folds=3, progress=False)
+    assert any(script in note for note in found.notes())
+    assert "<script" not in found._repr_html_() and "&lt;script" in found._repr_html_()
