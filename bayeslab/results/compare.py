@@ -190,7 +190,9 @@ def loo(fit: Fitted, *, refit: bool = True, progress: Progress | None = None) ->
     """
     if fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] < 25:
         raise DataError(
-            f"leave-one-out needs draws of a posterior, and method {fit.method} left too few", code="too-few"
+            f"leave-one-out needs draws of a posterior, and method {fit.method} left too few: compare the models by"
+            " cross_validate",
+            code="too-few",
         )
     cells, draws = _terms(fit)
     flat = draws.reshape(len(draws), -1)
@@ -996,17 +998,19 @@ def _in_order_of(first: Fitted, fit: Fitted, drawn: Any) -> Any:
     ours, rows = first.data.dataset.rows, fit.data.dataset.rows
     if rows != ours and rows in drawn.dims and ours not in drawn.dims:
         drawn = drawn.rename({rows: ours})
-    theirs = fit.bound_model.outcome_levels()
-    for name, labels in first.bound_model.outcome_levels().items():
-        if name not in drawn or name not in theirs or np.array_equal(labels, theirs[name]):
+    for name in map(str, drawn.data_vars):
+        labels, theirs = level_labels(first, name), level_labels(fit, name)
+        if labels is None or theirs is None or np.array_equal(labels, theirs):
             continue
+        if not np.isin(drawn[name].to_numpy(), np.arange(len(theirs))).all():
+            continue  # numbers, not positions of levels
         place = {str(label): k for k, label in enumerate(labels)}
-        missing = [str(label) for label in theirs[name] if str(label) not in place]
+        missing = [str(label) for label in theirs if str(label) not in place]
         if missing:
             raise DataError(
                 f"'{name}' has levels in one model that another lacks: {listed(missing)}", code="other-kind"
             )
-        places = np.array([place[str(label)] for label in theirs[name]])
+        places = np.array([place[str(label)] for label in theirs])
         drawn = drawn.assign({name: drawn[name].copy(data=places[drawn[name].to_numpy()])})
     return drawn
 

@@ -497,6 +497,27 @@ def test_words_are_compared_by_name():
         compare({"ab": fits["ab"], "pq": other}, progress=False)
 
 
+def test_predictions_of_words_are_averaged_by_name():
+    """Models whose levels have another order, and likelihoods that name them otherwise, predict the same words."""
+    words = np.where(np.median(X) < X, "b", "a")
+    new = {"x": [X.min() - 5, X.max() + 5]}
+
+    def fitted(likelihood, **more):
+        model = bl.Model(name="m", model=bl.Regression(formula="y ~ x", likelihood=likelihood), **more)
+        return bl.fit(model, {"x": X, "y": words}, "laplace", runs=None, progress=False, seed=1)
+
+    fits = {
+        "plain": fitted("bernoulli"),
+        "turned": fitted("bernoulli", dims={"y": ["b", "a"]}),
+        "states": fitted("categorical"),
+    }
+    for order in (["plain", "turned", "states"], ["turned", "states", "plain"]):
+        both = compare({name: fits[name] for name in order}, refit=False, progress=False)
+        frame = both.predict(new, "probabilities", weights=dict.fromkeys(order, 1.0))
+        np.testing.assert_allclose(frame["P(y=a)"], [1, 0], atol=0.05)
+        np.testing.assert_allclose(frame["P(y=b)"], [0, 1], atol=0.05)
+
+
 def test_weights_and_predictions_by_name(exact):
     both = compare(exact, progress=False)
     assert both.weights({"line": 1, "cubic": 3}) == {"line": 0.25, "cubic": 0.75}
