@@ -370,12 +370,12 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
     discrete = {entry.name: classes is not None for entry, (_, classes) in zip(entries, found_all, strict=True)}
     if len(set(discrete.values())) > 1:
         raise DataError(_kinds(entries, target, discrete), code="different-data")
-    for other, its in zip(others, found_all[1:], strict=True):
-        _same_outcome((first.name, *found_all[0]), (other.name, *its), target)
+    for other, (theirs, names) in zip(others, found_all[1:], strict=True):
+        _same_outcome((first.name, *found_all[0]), (other.name, theirs, names), target)
     outcome, classes = found_all[0]
     if classes is not None:
         # A class that one model alone has, and no row, is one that the others give no probability.
-        more = [word for _, its in found_all[1:] for word in its or () if not _truths(classes, its or [])]
+        more = [word for _, names in found_all[1:] for word in names or () if not _truths(classes, names or [])]
         classes = list(dict.fromkeys([*classes, *more]))
     censored = any(each is not None and bool(np.isin(each, (LEFT, RIGHT)).any()) for each in marks)
     one_scale = not any(unlike_kinds(marks[0], its) for its in marks[1:])
@@ -1043,7 +1043,7 @@ def learning_curve(
     check_jobs(jobs)
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise OptionError(f"repeats is a whole number ≥ 1, not {repeats!r}", code="out-of-range")
-    if isinstance(sizes, str) or not hasattr(sizes, "__len__") or not len(sizes):
+    if np.ndim(sizes) != 1 or not len(sizes):
         raise OptionError(f"sizes are a list of numbers of training rows, not {sizes!r:.80}", code="wrong-type")
     entries, task = _prepared(models, data, target, loss)
     n = len(task.outcome)
