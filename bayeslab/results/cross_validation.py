@@ -370,12 +370,12 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
     discrete = {entry.name: classes is not None for entry, (_, classes) in zip(entries, found_all, strict=True)}
     if len(set(discrete.values())) > 1:
         raise DataError(_kinds(entries, target, discrete), code="different-data")
-    for other, (theirs, names) in zip(others, found_all[1:], strict=True):
-        _same_outcome((first.name, *found_all[0]), (other.name, theirs, names), target)
+    for other, one in zip(others, found_all[1:], strict=True):
+        _same_outcome((first.name, *found_all[0]), (other.name, *one), target)
     outcome, classes = found_all[0]
     if classes is not None:
         # A class that one model alone has, and no row, is one that the others give no probability.
-        more = [word for _, names in found_all[1:] for word in names or () if not _truths(classes, names or [])]
+        more = [word for _, words in found_all[1:] for word in words or () if not _truths(classes, words or [])]
         classes = list(dict.fromkeys([*classes, *more]))
     censored = any(each is not None and bool(np.isin(each, (LEFT, RIGHT)).any()) for each in marks)
     one_scale = not any(unlike_kinds(marks[0], its) for its in marks[1:])
