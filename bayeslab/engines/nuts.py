@@ -525,10 +525,10 @@ def results_of(chain: Chain, *, abort: bool) -> Any:
 
 def _failure(chain: Chain, error: Exception) -> RunError:
     """The error for a chain that the sampler gave up, in one line."""
-    if "initialization points failed" in str(error).lower():
+    if any(words in str(error).lower() for words in ("initialization points failed", "bad initial gradient")):
         return RunError(
-            f"chain {chain.number} found no point to start from: the density or its gradient is not finite around"
-            f" the start; give starting values in initvals, or tighter priors",
+            f"chain {chain.number} found no point to start from: the density or its gradient is not finite, or a slope"
+            f" is zero, around the start; give starting values in initvals, or tighter priors",
             code="no-start",
         )
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

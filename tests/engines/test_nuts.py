@@ -11,6 +11,8 @@ import pytest
 import bayeslab as bl
 from bayeslab import fitting
 from bayeslab.engines import nuts
+from bayeslab.engines.toolbox import nutpie_adapter
+from bayeslab.errors import RunError
 from bayeslab.job import Job
 from bayeslab.posterior.contract import posterior_of
 from bayeslab.posterior.density import Density
@@ -182,3 +184,31 @@ def test_a_chain_that_finds_no_point_to_start_from_is_an_error_in_one_line(heard
     listen = nuts.finished if heard == "is_finished" else lambda chain: nuts.results_of(chain, abort=False)
     with refused("run.no-start", "3"):
         listen(chain)
+
+
+class PanicException(BaseException):
+    """As PyO3 raises it."""
+
+
+class Panicking:
+    """A sampler that has panicked."""
+
+    def _panic(self, *_):
+        raise PanicException(
+            "called `Result::unwrap()` on an `Err` value: Could not initialize state because of bad initial gradient:"
+            " Invalid initial point\n\nStack backtrace:\n   0: <unknown>\n"
+        )
+
+    is_finished = wait = take_results = abort = _panic
+
+    def is_empty(self, *, ignore_error):
+        return True
+
+
+def test_a_panic_of_the_sampler_is_an_error_in_one_line():
+    chain = nuts.Chain(3, nutpie_adapter.Chain(Panicking(), ()), ChainState(10, 5))
+    for call in (nuts.finished, lambda c: nuts.results_of(c, abort=False), lambda c: nuts.results_of(c, abort=True)):
+        with pytest.raises(RunError, match=r"chain 3 found no point to start from") as caught:
+            call(chain)
+        assert "\n" not in str(caught.value)
+    chain.sampler.cancel()

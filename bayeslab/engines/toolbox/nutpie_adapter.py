@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader
 from importlib.util import find_spec, module_from_spec, spec_from_loader
 from pathlib import Path
@@ -72,6 +73,21 @@ def library() -> Any:
     return _lib
 
 
+@contextmanager
+def _given_up() -> Iterator[None]:
+    """A context in which a panic of the sampler, no ordinary exception of Python, is a RuntimeError in one line.
+
+    nutpie panics, for example, where the slope in a direction is zero or not finite at the start of a chain.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        reason = next((line for line in str(error).splitlines() if line.strip()), "the sampler stopped")
+        raise RuntimeError(reason.rpartition(" value: ")[2]) from None
+
+
 class Chain:
     """A chain that samples in the background.
 
@@ -88,25 +104,35 @@ class Chain:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all draws are made."""
+        """Whether all draws are made.
+
+        Raises
+        ------
+        RuntimeError, ValueError
+            The sampler gave up, here and in the methods below.
+        """
         try:
-            return bool(self._sampler.is_finished())
+            with _given_up():
+                return bool(self._sampler.is_finished())
         except TimeoutError:
             return False
 
     def wait(self) -> Any:
         """The results, after all draws are made."""
-        self._sampler.wait(None)
-        return self._sampler.take_results()
+        with _given_up():
+            self._sampler.wait(None)
+            return self._sampler.take_results()
 
     def abort(self) -> Any:
         """The results of a chain that is stopped."""
-        self._sampler.abort()
-        return self._sampler.take_results()
+        with _given_up():
+            self._sampler.abort()
+            return self._sampler.take_results()
 
     def cancel(self) -> None:
-        """Stop the chain."""
-        self._sampler.abort()
+        """Stop the chain, also one that the sampler gave up."""
+        with suppress(RuntimeError, ValueError), _given_up():
+            self._sampler.abort()
 
     def __del__(self) -> None:
         if not self._sampler.is_empty(ignore_error=True):
