@@ -20,6 +20,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +101,8 @@ class MDP:
         for state in self.terminal:
             if not np.allclose(moves[:, state, state], 1) or np.any(rewards[state] != 0):
                 raise DataError(f"state {state} is terminal: it is not left, and earns nothing", code="not-allowed")
-        object.__setattr__(self, "transitions", moves)
+        # Sums that differ from one by rounding would add to a process, or leave out, as much in every step.
+        object.__setattr__(self, "transitions", moves / moves.sum(axis=2, keepdims=True))
         object.__setattr__(self, "rewards", rewards)
 
     @property
@@ -146,9 +148,16 @@ class MDP:
                 " reaches a terminal state: take a discount below 1",
                 code="not-converged",
             )
-        system = np.eye(len(going)) - self.discount * moves[np.ix_(going, going)]
-        out[going] = np.linalg.solve(system, reward[going])
-        return out
+        # A chance to leave that is below the precision of 1 is lost in 1 minus the chance to stay, not in the sum of
+        # the chances to leave.
+        away = moves[going] * (going[:, None] != np.arange(self.n_states))
+        system = -self.discount * away[:, going]
+        np.fill_diagonal(system, 1 - self.discount + self.discount * away.sum(axis=1))
+        with np.errstate(over="ignore", invalid="ignore"), suppress(np.linalg.LinAlgError):
+            out[going] = np.linalg.solve(system, reward[going])
+            if np.isfinite(out).all():
+                return out
+        raise DataError("the value of the policy is too large to compute: it ends too seldom", code="not-converged")
 
     def _ending(self, moves: Array) -> NDArray[np.int64]:
         """States from which a terminal state is reachable; if all are, the policy ends with probability one."""

@@ -185,3 +185,15 @@ def test_pomdp():
     np.testing.assert_allclose(belief, joint / joint.sum())
     with refused("data.probability-zero"):
         update_belief([1, 0, 0], np.eye(3), np.array([[0.0, 1], [1, 0], [1, 0]]), 0)
+
+
+@pytest.mark.parametrize("ends", [1e-6, 1e-9, 1e-17, 1e-300])
+def test_a_process_that_seldom_ends_has_the_value_of_its_steps(ends):
+    # A reward of 1 in each step, 1 / ends steps on average; the sums of probabilities differ from one by rounding.
+    process = MDP([[[1 - ends + 5e-6 * ends, ends], [0, 1]]], [[1.0], [0]], 1.0, [1])
+    assert process.policy_value([0, 0])[0] == pytest.approx(1 / ends, rel=1e-5)
+    rounded = MDP([[[0.33333, 0.33333, 0.33333], [0, 1, 0], [0, 0, 1]]], [[1.0], [0], [0]], 1.0, [1, 2])
+    assert rounded.policy_value([0, 0, 0])[0] == pytest.approx(1.5, rel=1e-12)
+    assert len(rounded.simulate([0, 0, 0], 0, 5, np.random.default_rng(0))[0]) == 6
+    with refused("data.not-converged", "too large to compute"):
+        MDP([[[1, 1e-310], [0, 1]]], [[1.0], [0]], 1.0, [1]).policy_value([0, 0])
