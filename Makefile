@@ -47,6 +47,7 @@ docs: $(VENV)/.stamp-docs  ## build docs/_build/html, warnings are errors
 
 bench: $(VENV)/.stamp-peers  ## times against plain PyMC, Bambi, JAGS, pyAgrum, pgmpy, hmmlearn, scikit-learn, tomotopy, gensim and NumPyro, as ratios
 	$(BIN)/python tests/bench/time_to_posterior.py $(ARGS)
+	$(BIN)/python tests/bench/from_pymc.py
 	$(BIN)/python tests/bench/regression.py
 	$(BIN)/python tests/bench/jags.py
 	$(BIN)/python tests/bench/networks.py
