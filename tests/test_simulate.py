@@ -76,3 +76,9 @@ def test_data_give_predictors_and_sizes():
 def test_a_flat_prior_cannot_be_drawn_from():
     with refused("model.improper", "'a'"):
         prior({"a": "Flat()", "y[obs]": "Normal(a, 1)"}, dims={"obs": 2})
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "a", True])
+def test_seeds_that_are_refused(seed):
+    with refused("option.out-of-range", "seed"):
+        prior({"a": "Normal(2, 3)"}, 5, seed)

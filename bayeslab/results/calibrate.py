@@ -34,7 +34,7 @@ from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.engines.toolbox.contract import engine
-from bayeslab.errors import BayeslabError, OptionError
+from bayeslab.errors import BayeslabError, OptionError, listed
 from bayeslab.job import Job, options_of
 from bayeslab.labelled import of_dataset
 from bayeslab.language.spec import Model
@@ -44,7 +44,7 @@ from bayeslab.posterior.contract import Posterior, posterior_of
 from bayeslab.preparation import Source, engine_of, seed_of
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import convergence
-from bayeslab.results.predict import prior_groups
+from bayeslab.results.predict import numbers_of_levels, prior_groups
 from bayeslab.results.render import plain_table, report_html
 from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.run_folder.calibration import CalibrationFolder
@@ -197,6 +197,13 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
     except BayeslabError as error:
         return {"ranks": blank, "ess": np.full(len(truth), np.nan), "status": np.array(f"error: {error.message}")}
     _refuse_renamed(posterior, outcome.verdict)
+    lacking = [name for name in task.names if name not in outcome.groups["posterior"].data_vars]
+    if lacking:
+        raise OptionError(
+            f"calibration ranks true values among draws, and method {task.engine} has no draws of"
+            f" {listed(lacking)}, which it sums out: use a method that draws them, such as nuts",
+            code="not-applicable",
+        )
     blocks = convergence.blocks(outcome.groups["posterior"].only(task.names))
     draws = np.concatenate([b.values.reshape(*b.values.shape[:2], -1) for b in blocks], axis=-1).astype(float)
     flat = draws.reshape(-1, draws.shape[-1])
@@ -239,8 +246,11 @@ def _bound(model: Model, dataset: Dataset, columns: Mapping[str, Column], memory
     return data
 
 
-def _simulated(drawn: Any, number: int, data: Data) -> dict[str, Column]:
-    """One prior draw of the observed nodes as columns, with the missing cells and levels of the data."""
+def _simulated(drawn: Any, number: int, data: Data, levels: Mapping[str, np.ndarray]) -> dict[str, Column]:
+    """One prior draw of the observed nodes as columns, with the missing cells and levels of the data.
+
+    ``levels``: of outcomes whose draws are positions of levels, in the order of the positions.
+    """
     out = {}
     for name, variable in drawn.data_vars.items():
         one = variable.isel(chain=0, draw=number)
@@ -249,7 +259,12 @@ def _simulated(drawn: Any, number: int, data: Data) -> dict[str, Column]:
             one = one.transpose(*old.dims)
         coded = str(name) in data.coded
         values, missing = one.to_numpy(), old.missing if old is not None else None
-        if old is not None and (old.text or coded):
+        numbers = numbers_of_levels(levels[str(name)]) if str(name) in levels else None
+        if old is not None and numbers is not None and not old.text and not coded:
+            values = (
+                np.where(old.absent(), np.nan, numbers[values.astype(int)]) if old.absent().any() else numbers[values]
+            )
+        elif old is not None and (old.text or coded):
             missing = old.absent() if coded else missing
             values = data.labels[str(name)][values.astype(int)].astype(str)
         elif old is not None and np.any(old.absent()):
@@ -338,13 +353,20 @@ def calibrated(
     for model in (simulated, fitted):
         _check_simulable(model, data)
     view.note(f"drawing {n} times from the prior")
-    groups = prior_groups(posterior_of(simulated, data), n, seed)
+    prior_model = posterior_of(simulated, data)
+    groups = prior_groups(prior_model, n, seed)
     observed = set(data.dataset.columns) | set(groups["prior_predictive"].data_vars)
     prior = groups["prior"].drop_vars([v for v in groups["prior"].data_vars if v in observed])
     drawn = groups["prior_predictive"].assign(
         {v: groups["prior"][v] for v in groups["prior"].data_vars if v in data.dataset.columns}
     )
-    first = posterior_of(fitted, _bound(fitted, data.dataset, _simulated(drawn, 0, data), data.memory()))
+    if not drawn.data_vars:
+        raise OptionError(
+            "calibration needs data: a table with the predictors, and as many rows as each simulated table shall have",
+            code="incomplete",
+        )
+    levels = prior_model.outcome_levels()
+    first = posterior_of(fitted, _bound(fitted, data.dataset, _simulated(drawn, 0, data, levels), data.memory()))
     engine, reason, chosen = engine_of(first, method, options)
     view.note(reason)
     names = _ranked(first, prior)
@@ -373,7 +395,7 @@ def calibrated(
     todo = [k for k in range(n) if k not in kept]
     if kept:
         view.note(f"{n - len(todo)} of {n} replications are there already")
-    work = ((k, _simulated(drawn, k, data), truths[k]) for k in todo)
+    work = ((k, _simulated(drawn, k, data, levels), truths[k]) for k in todo)
     default = 1 if engine == "exact" else os.cpu_count() or 1
     finished = each(
         _numbered,

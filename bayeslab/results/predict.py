@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +20,7 @@ from bayeslab.posterior.evaluation import expand
 from bayeslab.posterior.generative import Generative
 from bayeslab.posterior.groups import GraphLayout, Layout, Named, dataset, labelled
 from bayeslab.posterior.transforms import tables_at, unconstrained
-from bayeslab.preparation import Source
+from bayeslab.preparation import Source, seed_of
 from bayeslab.results import topics
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values, without_cells
 from bayeslab.results.structure_predictions import log_likelihoods, predicted, replications
@@ -89,10 +88,7 @@ def simulate(model: Any, data: Any = None, draws: int = 500, *, seed: int | None
         posterior = source.posterior(data)
         size = posterior.draw_size()
         check_draws(draws, 0, 1, 1 if size is None else size)
-        chosen = (
-            seed if seed is not None else source.model.seed if source.model.seed is not None else secrets.randbits(32)
-        )
-        groups = prior_groups(posterior, draws, chosen)
+        groups = prior_groups(posterior, draws, seed_of(seed, source.model))
         groups["prior_predictive"] = in_labels(posterior, groups["prior_predictive"])
         return xr.DataTree.from_dict(groups)
 

@@ -114,7 +114,7 @@ def _regression(net: Net, node: Linear, codes: np.ndarray, values: np.ndarray) -
         mean = node.known.intercept[at] + (design[:, 1:] * node.known.slopes[at]).sum(axis=1)
         sd = node.known.sd[at] * np.ones(len(y))
         return None, float(np.sum(-0.5 * ((y - mean) / sd) ** 2 - np.log(sd) - HALF_LOG_2PI))
-    prior = prior_of(node, net.linears, values)
+    prior = prior_of(node, net.linears, net.measured)
     out, evidence = np.empty(node.shape, dtype=object), 0.0
     for row in np.ndindex(*node.shape):
         mine = np.all([a == i for a, i in zip(at, row, strict=True)], axis=0) if row else np.ones(len(y), bool)

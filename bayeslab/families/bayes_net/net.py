@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import networkx as nx
@@ -51,6 +51,9 @@ class Net:
         Variables declared as never observed.
     parameters : mapping of str to str
         Expression or distribution of each shared parameter.
+    measured : ndarray
+        The continuous columns on whose scale the priors are, (rows, continuous variables): those of the fit, also where
+        the net is asked about other rows.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Net:
     linears: Mapping[str, Linear]
     hidden: frozenset[str]
     parameters: Mapping[str, str]
+    measured: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def graph(self) -> nx.DiGraph:
@@ -301,7 +305,8 @@ def resolved(model: Model, data: Data, origin: Resolved | None = None) -> Resolv
                     path=("model", "variables", word, "[key]"),
                     code="reserved-name",
                 )
-    return Resolved(net, codes, values_of(spec, net.linears, data))
+    values = values_of(spec, net.linears, data)
+    return Resolved(replace(net, measured=values if origin is None else origin.net.measured), codes, values)
 
 
 def codes_of(spec: BayesNet, data: Data) -> np.ndarray:

@@ -156,7 +156,7 @@ def values_of(spec: BayesNet, nodes: Mapping[str, Linear], data: Data) -> np.nda
 
 
 def prior_of(node: Linear, nodes: Mapping[str, Linear], values: np.ndarray) -> NormalInverseGamma:
-    """The prior of (intercept, slopes) and of the variance, on the scale of the columns."""
+    """The prior of (intercept, slopes) and of the variance, on the scale of the columns ``values``."""
     place = {v: k for k, v in enumerate(nodes)}
     column = values[:, place[node.variable]]
     if not np.any(np.isfinite(column)):

@@ -177,7 +177,7 @@ def _coefficients(node: Linear, resolved: Resolved, *, dims: bool) -> None:
     """Intercept, slopes and sd of a continuous variable, under the prior of :mod:`.normal_nodes`."""
     import pymc as pm
 
-    prior = prior_of(node, resolved.net.linears, resolved.values)
+    prior = prior_of(node, resolved.net.linears, resolved.net.measured)
     intercept, slope, sd = node.names
     named = node.dims if dims else {}
 

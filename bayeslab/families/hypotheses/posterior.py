@@ -22,6 +22,7 @@ from bayeslab.families.graph.posterior import GraphPosterior
 from bayeslab.families.graph.spec import Graph
 from bayeslab.families.hypotheses.expand import dims_of, nodes_of
 from bayeslab.families.hypotheses.spec import Hypotheses, Hypothesis
+from bayeslab.language.indexing import is_counted, numbers_of
 from bayeslab.language.nodes import bound_arguments, call_name
 from bayeslab.language.spec import Model
 from bayeslab.posterior.answer import Plan
@@ -48,6 +49,13 @@ class HypothesesPosterior(Posterior):
     def derived_nodes(self) -> tuple[str, ...]:
         """The indicators of the hypotheses."""
         return ("is_true",)
+
+    def outcome_levels(self) -> dict[str, np.ndarray]:
+        """The values of the observed column, unless they are the numbers of their positions."""
+        numbers = numbers_of(self.spec.states) if self.spec.states else None
+        if not self.spec.states or (numbers is not None and is_counted(numbers)):
+            return {}
+        return {self.spec.observed: np.array(self.spec.states) if numbers is None else numbers}
 
     def bound_data(self) -> Data:
         """The data with the model's values of the observed column, in the model's order."""
