@@ -1174,3 +1174,15 @@ def test_criteria_of_nets_with_numbers_count_all_variables():
     gaps = bl.fit(bl.Model(model=bl.BayesNet(variables=GROUPS)), table, "em", seed=1, progress=False, runs=None)
     row = bl.compare({"a": gaps}, criterion="bic").table.iloc[0]
     assert np.isnan(row["max_log_likelihood"]) and np.isnan(row["n_parameters"])
+
+
+def test_new_data_without_any_variable_are_refused():
+    """A table of other columns was answered as if nothing were observed."""
+    states = {"states": ["n", "y"]}
+    declared = bl.Model(name="m", model=bl.BayesNet(variables={"a": states, "b": {**states, "parents": ["a"]}}))
+    fit = bl.fit(declared, {"a": list("nyny"), "b": list("nyyy")}, seed=1, progress=False, runs=None)
+    for kind in ("probabilities", "mean"):
+        with refused("data.unknown-column", "'a'"):
+            fit.predict({"A": ["y"]}, kind)
+        assert len(fit.predict({"a": ["y"], "other": [1]}, kind)) == 1
+        assert len(fit.predict({"a": [None], "b": ["y"]}, kind)) == 1

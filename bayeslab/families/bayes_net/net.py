@@ -11,7 +11,7 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column
-from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.families.bayes_net.local_distributions.contract import Local
 from bayeslab.families.bayes_net.local_distributions.reading import local, require_memory_of
 from bayeslab.families.bayes_net.local_distributions.scalars import constant
@@ -295,6 +295,11 @@ def resolved(model: Model, data: Data, origin: Resolved | None = None) -> Resolv
     codes = codes_of(spec, data)
     if data.origin is not None and origin is None:
         origin = resolved(model, data.origin)
+    if data.origin is not None and not any(data.has(v) for v in spec.variables):
+        raise DataError(
+            f"the new data have a column for none of the variables; known: {listed(spec.variables)}",
+            code="unknown-column",
+        )
     net = net_of(spec, codes if origin is None else origin.codes, model.name)
     for v in net.learned:
         for word in (v, *net.parents[v]):
