@@ -94,7 +94,7 @@ class InfluenceDiagram:
     def __post_init__(self) -> None:
         states = {str(v): tuple(map(str, s)) for v, s in self.states.items()}
         nodes = [*states, *self.utilities]
-        listed = {v: self.parents.get(v, ()) for v in nodes}
+        listed: dict[str, Any] = {v: self.parents.get(v, ()) for v in nodes}
         parents = {v: (above,) if isinstance(above, str) else tuple(above) for v, above in listed.items()}
         object.__setattr__(self, "states", states)
         object.__setattr__(self, "decisions", tuple(self.decisions))

@@ -59,7 +59,7 @@ class DiscreteNetwork:
 
     def __post_init__(self) -> None:
         states = {str(v): tuple(map(str, s)) for v, s in self.states.items()}
-        listed = {v: self.parents.get(v, ()) for v in states}
+        listed: dict[str, Any] = {v: self.parents.get(v, ()) for v in states}
         # One name alone is one parent, not a parent for each letter.
         parents = {v: (above,) if isinstance(above, str) else tuple(above) for v, above in listed.items()}
         for name in (self.parents.keys() | self.tables.keys()) - states.keys():
