@@ -201,7 +201,8 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
     if lacking:
         raise OptionError(
             f"calibration ranks true values among draws, and method {task.engine} has no draws of"
-            f" {listed(lacking)}, which it sums out: use a method that draws them, such as nuts",
+            f" {listed(lacking)} (it sums them out or reports other quantities): use a method that draws them, such as"
+            f" nuts",
             code="not-applicable",
         )
     blocks = convergence.blocks(outcome.groups["posterior"].only(task.names))
