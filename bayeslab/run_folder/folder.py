@@ -485,10 +485,12 @@ def _chunk_shape(content: Mapping[str, Any]) -> Any:
 
 def _codecs(content: Mapping[str, Any], place: Path) -> list[str]:
     """The names of an array's codecs, all of them of the few that runs are written with."""
-    names = [codec.get("name") if isinstance(codec, dict) else codec for codec in content.get("codecs") or ()]
-    for name in names:
-        if name not in _CODECS:
+    names = list[str]()
+    for codec in content.get("codecs") or ():
+        name = codec.get("name") if isinstance(codec, dict) else codec
+        if not isinstance(name, str) or name not in _CODECS:
             raise RunError(f"{place} has the codec {name!r:.40}, with which no run is written", code="damaged")
+        names.append(name)
     return names
 
 

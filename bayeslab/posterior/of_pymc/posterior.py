@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Set
+from collections.abc import Collection, Mapping, Set
 from functools import cached_property
 
 import networkx as nx
@@ -18,6 +18,7 @@ from bayeslab.errors import OptionError
 from bayeslab.language.spec import Family, Model
 from bayeslab.posterior import graph_model
 from bayeslab.posterior.contract import Posterior, Purpose
+from bayeslab.posterior.machine.arrays import NotLowered
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.posterior.of_pymc.model import PyMCMachineModel, lowered
 
@@ -88,7 +89,9 @@ class PyMCPosterior(Posterior):
     def observed(self) -> tuple[str, ...]:
         return tuple(str(v.name) for v in (*self.built.observed_RVs, *self.built.potentials))
 
-    def machine_model(self) -> PyMCMachineModel:
+    def machine_model(self, weights: Mapping[str, np.ndarray] | None = None) -> PyMCMachineModel:
+        if weights:
+            raise NotLowered("pymc", "weights of the observations of a PyMC model")
         return self._machine
 
     @cached_property
