@@ -416,3 +416,14 @@ def test_a_prior_of_components_that_is_no_number_is_refused_with_its_place(name,
     )
     with refused("model.wrong-type", f"'{name}' of the prior", where=f"model.priors.components.{name}"):
         bl.check(model, TABLE)
+
+
+@pytest.mark.parametrize(
+    "matrix", ["[[1, 2], [2, 1]]", "[[1, 0.5], [0.2, 1]]", "[[1, 1], [1, 1]]", "[[-1, 0], [0, 1]]"]
+)
+@pytest.mark.parametrize("word", ["cov", "tau"])
+def test_a_known_matrix_that_is_no_covariance(matrix, word):
+    nodes = {"b[g]": f"MvNormal(0, {word}={matrix})", "y[obs]": "Normal(b[g], 1)"}
+    model = bl.Model(data={"rows": "obs"}, model=bl.Graph(nodes=nodes))
+    with refused("model.out-of-range", "symmetric, positive definite"):
+        bl.check(model, {"g": ["a", "b", "a"], "y": [0.0, 1.0, 2.0]})

@@ -111,9 +111,28 @@ class Domains:
         if node.kind == "random":
             for call, dims in _distributions(tree, node.dims):
                 self._parameters(node, call, dims)
+                self._matrix(node, call)
         elif node.kind == "potential":
             for part in tree.args if isinstance(tree, ast.Call) else [tree]:
                 self._finite(node, part)
+
+    def _matrix(self, node: Node, call: ast.Call) -> None:
+        """Refuse a known covariance or precision matrix that no vector can have."""
+        if call_name(call) not in ("MvNormal", "MvStudentT"):
+            return
+        given = bound_arguments(call, str(call_name(call)))
+        for word in ("cov", "tau", "scale"):
+            term = self._value(given[word], node) if word in given else None
+            matrix = None if term is None else np.asarray(term.value, float)
+            if matrix is None or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+                continue
+            if not np.allclose(matrix, matrix.T) or not (np.linalg.eigvalsh(matrix) > 0).all():
+                raise ModelError(
+                    f"{call_name(call)} needs a symmetric, positive definite {word}, and"
+                    f" '{ast.unparse(given[word])}' is none",
+                    path=node.path,
+                    code="out-of-range",
+                )
 
     # -- what is known before sampling
 
