@@ -23,8 +23,8 @@ from bayeslab.posterior.machine.slow import outputs
 
 __all__ = ["MachineGenerative", "ObservedNode", "RandomNode"]
 
-# Numbers that are computed at a time.
-_BLOCK = 10_000_000
+# Numbers that are computed at a time, and draws of all nodes that are made together.
+_BLOCK, _TOGETHER = 10_000_000, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,14 +108,25 @@ class MachineGenerative(Generative):
     def draw(
         self, names: Sequence[str], given: Mapping[str, np.ndarray], seed: int, draws: int = 1
     ) -> dict[str, np.ndarray]:
-        rng, blocks = np.random.default_rng(seed), list[dict[str, np.ndarray]]()
         size = sum(self._var(name).size for name in names)
-        for some, n in _blocks(given, draws, size):
-            known = self._completed(names, some, rng, n)
-            wanted = [name for name in names if name in self.values]
-            made = dict(zip(wanted, self._at([self.values[name] for name in wanted], known, n), strict=True))
-            blocks.append({name: made[name] if name in made else known[name] for name in names})
-        return {name: np.concatenate([block[name] for block in blocks]) for name in names}
+        if given:
+            rng = np.random.default_rng(seed)
+            blocks = [self._draw(names, some, rng, n) for some, n in _blocks(given, draws, size)]
+        else:
+            # Whole blocks, each with its own numbers: the first draws are the same for any number of draws.
+            n = min(max(1, _BLOCK // max(size, 1)), _TOGETHER)
+            seeds = np.random.SeedSequence(seed).spawn(-(-draws // n))
+            blocks = [self._draw(names, {}, np.random.default_rng(each), n) for each in seeds]
+        out = {name: np.concatenate([block[name] for block in blocks]) for name in names}
+        return out if given else {name: values[:draws] for name, values in out.items()}
+
+    def _draw(
+        self, names: Sequence[str], given: Mapping[str, np.ndarray], rng: np.random.Generator, n: int
+    ) -> dict[str, np.ndarray]:
+        known = self._completed(names, given, rng, n)
+        wanted = [name for name in names if name in self.values]
+        made = dict(zip(wanted, self._at([self.values[name] for name in wanted], known, n), strict=True))
+        return {name: made[name] if name in made else known[name] for name in names}
 
     def log_densities(
         self, given: Mapping[str, np.ndarray], draws: int = 1, without: Collection[str] = ()
