@@ -59,6 +59,11 @@ def climbs(target: Target, starts: Array, most: int, enough: float = np.inf) -> 
     enough
         A climb ends at this log density.
     """
+    with np.errstate(all="ignore"):  # steps can go far beyond the support
+        return _climbed(target, starts, most, enough)
+
+
+def _climbed(target: Target, starts: Array, most: int, enough: float) -> Climbs:
     x = np.array(starts, dtype=np.float64)
     n, n_dim = x.shape
     value, slope = _evaluated(target, x)
@@ -66,7 +71,7 @@ def climbs(target: Target, starts: Array, most: int, enough: float = np.inf) -> 
     memory = _Memory(n, n_dim)
     direction, length = np.zeros((n, n_dim)), np.zeros(n)
     steep = np.sqrt((slope**2).sum(axis=1))
-    climbing = (value > -np.inf) & (value < enough) & (steep > 0) & (costs < most)
+    climbing = np.isfinite(steep) & (value > -np.inf) & (value < enough) & (steep > 0) & (costs < most)
     direction[climbing] = slope[climbing] / steep[climbing, None]
     length[climbing] = np.minimum(1.0, steep[climbing])
     while (rows := np.flatnonzero(climbing)).size:
@@ -105,8 +110,7 @@ def _evaluated(target: Target, points: Array) -> tuple[Array, Array]:
 
 def _shortening(value: Array, predicted: Array, there: Array) -> Array:
     """Factors for the lengths of steps that were too long: to the maximum of a parabola, within bounds."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factor = 0.5 * predicted / (value + predicted - there)
+    factor = 0.5 * predicted / (value + predicted - there)
     return np.clip(np.where(np.isfinite(factor), factor, 0.0), _SHORTEST, _LONGEST)
 
 

@@ -166,9 +166,10 @@ def hessian(target: Target, point: Array, free: NDArray[np.intp] | None = None) 
     """
     free = np.arange(point.size) if free is None else free
     steps = 1e-3 * _reaches(target, point, free)
-    fine, coarse = (_differences(target, point, free, h) for h in (steps / 2, steps))
-    result = (4 * fine - coarse) / 3
-    return (result + result.T) / 2
+    with np.errstate(all="ignore"):  # not finite at an edge of the support, or where a slope overflows
+        fine, coarse = (_differences(target, point, free, h) for h in (steps / 2, steps))
+        result = (4 * fine - coarse) / 3
+        return (result + result.T) / 2
 
 
 def _reaches(target: Target, point: Array, free: NDArray[np.intp]) -> Array:

@@ -53,6 +53,7 @@ def test_density_and_gradient_equal_those_of_pymc(name):
 
 
 @pytest.mark.slow(why="compiles")
+@pytest.mark.filterwarnings("ignore:SplineWrapper should implement")
 @pytest.mark.parametrize("name", sorted(MODELS.keys() - set(QUICK)))
 def test_densities_and_gradients_equal_those_of_pymc(name):
     compare(MODELS[name]())
