@@ -182,7 +182,7 @@ def test_killed_and_run_again(tmp_path):
     runs = tmp_path / "runs"
     process = subprocess.Popen([sys.executable, "-c", _SCRIPT, str(tmp_path / "line.yaml"), str(runs)])
     deadline = time.monotonic() + 60
-    while len(list(runs.glob("*/replications/*.npz"))) < 3 and time.monotonic() < deadline:
+    while len(list(runs.glob("*/replications/r*.npz"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
