@@ -18,6 +18,7 @@ from bayeslab.cli.toolbox.shared import JsonOption, print_json
 from bayeslab.code_cache import kernel_folders, pytensor_folder, refused
 from bayeslab.computer import available_cores
 from bayeslab.errors import BayeslabError
+from bayeslab.posterior.machine.arrays import NotLowered
 from bayeslab.shipped import example_names, example_path
 
 # Extras and the package that shows that one is installed.
@@ -83,7 +84,6 @@ def command(warm: WarmOption = False, json: JsonOption = False) -> int:
 
 def _warm(json: bool) -> int:
     """Compile the kernels that the example models use, which cover most instructions and distributions."""
-    from bayeslab.posterior.machine.arrays import NotLowered
     from bayeslab.preparation import Source
 
     begun, done = time.perf_counter(), list[str]()

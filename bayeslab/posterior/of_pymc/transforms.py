@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pymc.distributions.transforms as pmt
-import pymc.logprob.transforms as plt
+import pymc.logprob.transforms as logprob_transforms
 from pytensor.graph.basic import Variable
 from pytensor.tensor.type import TensorType
 
@@ -128,12 +128,12 @@ def _packed(reader: Reader, rv: Variable, transform: Any) -> Transform | None:
 
 
 _KNOWN: Mapping[type, Callable[[Reader, Any, Any], Transform | None]] = {
-    plt.CircularTransform: lambda reader, rv, transform: CIRCULAR,
-    plt.IntervalTransform: _interval,
+    logprob_transforms.CircularTransform: lambda reader, rv, transform: CIRCULAR,
+    logprob_transforms.IntervalTransform: _interval,
     pmt.Interval: _interval,
-    plt.LogOddsTransform: lambda reader, rv, transform: LOG_ODDS,
-    plt.LogTransform: lambda reader, rv, transform: LOG,
-    plt.SimplexTransform: lambda reader, rv, transform: SIMPLEX,
+    logprob_transforms.LogOddsTransform: lambda reader, rv, transform: LOG_ODDS,
+    logprob_transforms.LogTransform: lambda reader, rv, transform: LOG,
+    logprob_transforms.SimplexTransform: lambda reader, rv, transform: SIMPLEX,
     pmt.CholeskyCovPacked: _packed,
     pmt.Ordered: _ordered,
     pmt.ZeroSumTransform: _zero_sum,
