@@ -86,8 +86,10 @@ class SegmentStore:
         self._text("stop", "")
 
     def begin(self) -> None:
-        """Start a job in this process; an earlier request to stop is removed."""
+        """Start a job in this process: removes an earlier request to stop, and half-written segments of a killed job."""
         (self.path / "stop").unlink(missing_ok=True)
+        for unfinished in (self.path / "chains").glob("chain-*/.*.npz"):
+            unfinished.unlink(missing_ok=True)
         self.tell({"chains": []})
 
     def tell(self, content: Mapping[str, Any]) -> None:

@@ -62,7 +62,8 @@ def until(condition, seconds=60.0):
 
 
 def segments(run: Path) -> int:
-    return len(list((run / "chains").rglob("*.npz")))
+    """The number of complete segments; the name of one that is being written begins with a dot."""
+    return len(list((run / "chains").rglob("[0-9]*.npz")))
 
 
 def test_check_says_what_is_unknown_and_what_it_costs(folder, capsys):
@@ -84,11 +85,15 @@ def test_killed_and_resumed_on_the_command_line(folder, whole, capsys):
     assert process.wait() == -signal.SIGKILL
     kept = segments(run)
     assert 0 < kept < 45
+    # As if the kill had come in the middle of a write.
+    unfinished = run / "chains" / "chain-0" / ".000044.0123456789abcdef.npz"
+    unfinished.write_bytes(b"PK")
     code, out, _ = call(capsys, "watch", run, "--once")
     assert code == 0 and "killed: go on with `bayeslab fit --resume`" in out
     refused(capsys, "run.no-result", "`bayeslab fit --resume`", "show", run)
     code, out, _ = call(capsys, "fit", "--resume", run, "--cores", 1, "--quiet")
     assert code in (0, 3) and "edge[" in out and segments(run) == 45
+    assert not unfinished.exists()
     np.testing.assert_array_equal(bl.open(run).posterior["edge"], whole)
 
 

@@ -415,7 +415,10 @@ def process_agrees(name: str) -> None:
     model = bl.Model(data={"rows": "row"}, model={"family": "gaussian_process", "target": "y"} | PROCESSES[name])
     short, whole = bl.to_pymc(model, table()), bl.to_pymc(bl.expand(model, table()), table())
     names = {"_f_z": "_z"} if "_z" in short.named_vars else {}
-    agree(short, whole, constant=1e-9, names=names)
+    # Without noise an ExpQuad covariance is regular only by its jitter of 1e-8: its condition, about 1e9, times the
+    # rounding error of doubles is what slopes through its Cholesky factor can agree to.
+    rtol = 2e-6 if name == "yes or no" else 1e-9
+    agree(short, whole, constant=1e-9, names=names, rtol=rtol)
 
 
 @pytest.mark.slow(why="compiles")

@@ -159,7 +159,7 @@ def test_the_mode_of_regimes_and_a_trend():
         rate, b, stay = np.exp([p[0], p[1]]), p[2], special.expit(p[3:5])
         moves = np.array([[stay[0], 1 - stay[0]], [1 - stay[1], stay[1]]])
         alpha = np.array([moves[1, 0], moves[0, 1]]) / (moves[1, 0] + moves[0, 1])
-        total = stats.gamma.logpdf(rate, 2).sum() + stats.norm.logpdf(b, 0, 0.2)
+        total = stats.gamma.logpdf(rate, 4, scale=1 / 2).sum() + stats.norm.logpdf(b, 0, 0.2)
         for t, count in enumerate(y):
             alpha = (alpha if t == 0 else alpha @ moves) * stats.poisson.pmf(count, rate * np.exp(b * decade[t]))
             total += np.log(alpha.sum())
