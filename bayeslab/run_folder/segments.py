@@ -86,7 +86,7 @@ class SegmentStore:
         self._text("stop", "")
 
     def begin(self) -> None:
-        """Start a job in this process: removes an earlier request to stop, and half-written segments of a killed job."""
+        """Start a job in this process; an earlier request to stop, and half-written segments, are removed."""
         (self.path / "stop").unlink(missing_ok=True)
         for unfinished in (self.path / "chains").glob("chain-*/.*.npz"):
             unfinished.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Parts of densities of counts that depend on parameters, where the rest depends on the data alone.
+"""Parts of densities of data that depend on parameters, where the rest depends on the data alone.
 
 log Γ(x + 1) of observed counts is a constant. Of the negative binomial, log Γ(x + alpha) - log Γ(alpha) is needed once
-for each distinct count.
+for each distinct count. Of normal rows with equal parameters, only their number, mean and squares are needed.
 """
 
 from __future__ import annotations
@@ -55,6 +55,20 @@ def _rising(x: float, weight: float, alpha: float) -> tuple[float, ...]:
     return weight * value, 0.0, 0.0, weight * by_alpha
 
 
+_LOG_2_PI = 1.8378770664093453
+
+
+def _normal_sums(mean: float, count: float, squares: float, mu: float, sigma: float) -> tuple[float, ...]:
+    """The log density of ``count`` numbers, from their mean and their sum of squares about it."""
+    if not sigma > 0.0:
+        return log(0.0), 0.0, 0.0, 0.0, 0.0, 0.0
+    scale = 1.0 / sigma
+    z = (mean - mu) * scale
+    chi = squares * scale * scale + count * z * z
+    value = -0.5 * chi - count * (log(sigma) + 0.5 * _LOG_2_PI)
+    return value, 0.0, 0.0, 0.0, count * z * scale, (chi - count) * scale
+
+
 CORES: dict[str, Callable[..., tuple[float, ...]]] = {
     "poisson.core": _poisson,
     "poisson.log_core": _poisson_log,
@@ -62,4 +76,5 @@ CORES: dict[str, Callable[..., tuple[float, ...]]] = {
     "negative_binomial.core": _negative_binomial,
     "negative_binomial.log_core": _negative_binomial_log,
     "rising": _rising,
+    "normal.sums": _normal_sums,
 }

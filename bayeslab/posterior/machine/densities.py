@@ -10,6 +10,7 @@ import numpy as np
 
 from bayeslab.posterior.machine.arrays import NotLowered, Recorder, Var, memory_order
 from bayeslab.posterior.machine.catalogue import arity, core_of, forms
+from bayeslab.posterior.machine.equal_rows import grouped
 from bayeslab.posterior.machine.numpy_densities import log_choose, log_factorial, numpy_density
 from bayeslab.posterior.machine.views import permuted
 
@@ -55,7 +56,7 @@ def add_density(builder: Recorder, name: str, args: list[Var], weight: Any = Non
         return
     name, args = _linked(name, args)
     name, args = _without_data(builder, name, args, shape)
-    _root(builder, name, args)
+    _root(builder, *grouped(builder, name, args))
 
 
 def _root(builder: Recorder, name: str, args: Sequence[Var]) -> None:

@@ -205,6 +205,9 @@ class _Layout:
         elif op in ("softmax", "cumsum", "cumprod"):
             n = inputs[0].shape[-1]
             words[1:3] = inputs[0].size // max(n, 1), n
+        elif op == "recursion":
+            words[1:3] = inputs[0].shape[::-1]
+            strides = [(s[1], s[0]) for s in (var.strides for var in vars_)]
         elif op == "matmul":
             (n, k), m = inputs[0].shape, inputs[1].shape[1]
             words[1:3], words[_EXTRA] = [n, m], k
@@ -330,7 +333,7 @@ class Arenas:
             values[: layout.moving] = start
             bases = [0, values.ctypes.data, adjoints.ctypes.data, self.constants.ctypes.data]
             bases.append(self.indices.ctypes.data + 8)
-            code = _aligned(words.size + _WORDS, np.int64)
+            code = _aligned(words.size, np.int64)
             code[: words.size] = (words + np.array(bases)[regions]).ravel()
             header[1:7] = (
                 code.ctypes.data,
@@ -340,7 +343,6 @@ class Arenas:
                 adjoints.ctypes.data,
                 layout.moving if backward else 0,
             )
-            header[7] = code.ctypes.data + 8 * words.size
             header[8], header[9] = point.size, np.float64(constant).view(np.int64)
             if results is not None:
                 header[10] = values.ctypes.data + 8 * layout.offsets[id(results)]

@@ -85,6 +85,9 @@ def numpy_density(name: str, args: Sequence[Any]) -> Any:
             case "negative_binomial.log_core":
                 odds = parameters[0] - np.log(parameters[1])
                 return x * _log_sigmoid(odds) + parameters[1] * _log_sigmoid(-odds)
+            case "normal.sums":
+                count, squares, mu, sigma = parameters
+                return -0.5 * (squares + count * (x - mu) ** 2) / sigma**2 - count * np.log(np.sqrt(2 * np.pi) * sigma)
             case "rising":
                 return parameters[0] * (special.gammaln(x + parameters[1]) - special.gammaln(parameters[1]))
         module = import_module(f"bayeslab.distributions.{name}")

@@ -119,11 +119,20 @@ def _cholesky(matrix: np.ndarray) -> np.ndarray:
         return np.full(matrix.shape, np.nan)
 
 
+def _recursion(a: Any, b: Any, start: Any) -> Any:
+    """Rows y[t] = a[t] + b[t] y[t-1] after the first."""
+    out, row = np.empty(np.shape(a)), start[0]
+    for t in range(len(a)):
+        row = out[t] = a[t] + b[t] * row
+    return out
+
+
 #: Operations on whole arrays; ``softmax``, ``cumsum`` and ``cumprod`` run along the last axis.
 OTHERS: Mapping[str, Callable[..., Any]] = {
     "softmax": _softmax,
     "cumsum": lambda x: np.cumsum(x, axis=-1),
     "cumprod": lambda x: np.cumprod(x, axis=-1),
+    "recursion": _recursion,
     "matmul": np.matmul,
     "cholesky": _cholesky,
     "solve_lower": _lower_solve,

@@ -10,6 +10,7 @@ adds its partial derivatives to the adjoints of its arguments, and it needs no b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -29,6 +30,7 @@ from bayeslab.posterior.machine.arrays import (
 )
 from bayeslab.posterior.machine.densities import add_density, elementwise_density
 from bayeslab.posterior.machine.layout import Arenas, Callback, callback
+from bayeslab.posterior.machine.linear_recursions import linear_terms
 from bayeslab.posterior.machine.operations import ELEMENTWISE, REDUCTIONS
 from bayeslab.posterior.machine.rewrites import simplified
 from bayeslab.posterior.machine.slow import outputs, total
@@ -144,7 +146,11 @@ class Builder(Recorder):
         out = self.emit("matmul", [rows, columns], (rows.shape[0], columns.shape[1]))
         if a.ndim == 1:
             out = out[0]
-        return out if b.ndim == 2 else out[..., 0]
+        if b.ndim == 2:
+            return out
+        vector = out[..., 0]
+        vector.made = out.made
+        return vector
 
     # ---------------------------------------------------------------------------------- density
 
@@ -215,10 +221,14 @@ class Builder(Recorder):
         loop = self._loop = Loop(steps)
         self._carried = [out.buffer for out in carried]
         known, self._known = self._known, dict(self._known)
+        linear = None
         try:
             past = [_moving(out[: start.shape[0]], out.strides[0]) for out, start in zip(carried, starts, strict=True)]
             current = [_moving(row[0], row.strides[0]) for row in rows]
             following = [self.as_var(v) for v in body(past, current)]
+            first_order = len(carried) == 1 and starts[0].shape == (1, *following[0].shape)
+            if first_order and all(item.output is not None for item in loop.body):
+                linear = linear_terms(self, following[0], past[0][0])
             for out, start, new in zip(carried, starts, following, strict=True):
                 place = _moving(out[start.shape[0]], out.strides[0])
                 alone = sum(each.buffer is new.buffer for each in following) == 1
@@ -227,8 +237,24 @@ class Builder(Recorder):
                     loop.body.append(Instruction("copy", (row,), place))
         finally:
             self._loop, self._known, self._carried = None, known, []
+        if linear is not None:
+            return [self._recursion(*map(self.as_var, linear), starts[0], carried[0][1:])]
         self.instructions.append(loop)
         return [out[start.shape[0] :] for out, start in zip(carried, starts, strict=True)]
+
+    def _recursion(self, a: Var, b: Var, start: Var, out: Var) -> Var:
+        """Write the rows a[t] + b[t] y[t-1] of a recursion from its first row; a and b are views of an iteration."""
+        steps, *shape = out.shape
+        columns = math.prod(shape)
+        flat = []
+        for x in (a, b):
+            rows = _moving(x, 0, (steps, *x.shape), (x.advance, *x.strides))
+            missing = (1,) * (len(shape) - x.ndim)
+            rows = rows.reshape(steps, *missing, *x.shape).broadcast_to((steps, *shape))
+            flat.append(rows.reshape(steps, columns))
+        flat.append(start.reshape(1, columns))
+        self._append(Instruction("recursion", tuple(flat), out.reshape(steps, columns)), None)
+        return out
 
     # ------------------------------------------------------------------------------------- ends
 

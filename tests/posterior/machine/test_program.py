@@ -170,11 +170,11 @@ def test_rows_that_do_not_depend_on_the_past_are_computed_before_the_loop() -> N
     builder = Builder()
     a, x = builder.parameter(1)[0], builder.parameter(5)
     (h,) = builder.loop(
-        5, lambda past, rows: [past[0][0] * a + builder.elementwise("exp", rows[0] * a)], [np.ones(1)], [x]
+        5, lambda past, rows: [past[0][0] ** 2 * a + builder.elementwise("exp", rows[0] * a)], [np.ones(1)], [x]
     )
     program = weighted(builder, h)
     (loop,) = [item for item in program.instructions if isinstance(item, Loop)]
-    assert [item.op for item in loop.body] == ["multiply", "add"]
+    assert [item.op for item in loop.body] == ["square", "multiply", "add"]
     check(program, np.linspace(0.1, 0.6, 6))
 
 
@@ -288,3 +288,49 @@ def test_axes_that_cannot_be_joined() -> None:
     (h,) = builder.loop(2, lambda past, rows: [past[0][0] * rows[0]], [x[:1]], [x])
     program = weighted(builder, builder.concatenate([h.ravel(), x.ravel(), x.sum(1).ravel()]))
     check(program, np.random.default_rng(6).normal(size=124))
+
+
+RECURSIONS = {
+    "a term and a factor": lambda y, x, p: x + p[0] * y,
+    "factors by row": lambda y, x, p: p[1] + x * y,
+    "factored out": lambda y, x, p: (y - p[0]) * p[1] + p[0] * x,
+    "smoothing": lambda y, x, p: y + p[0] * (x - y),
+    "divided and negated": lambda y, x, p: -(y / (2.0 + p[0] * p[0])) - x,
+    "an error of moving averages": lambda y, x, p: x - p[0] - p[1] * y,
+    "no term": lambda y, x, p: y * p[0],
+}
+
+
+@pytest.mark.parametrize("shape", [(), (3,)], ids=["one series", "three series"])
+@pytest.mark.parametrize("name", RECURSIONS)
+def test_linear_recursions_are_one_instruction(name: str, shape: tuple[int, ...]) -> None:
+    rule, rng = RECURSIONS[name], np.random.default_rng(4)
+    rows, steps = rng.normal(size=(9, *shape)), 9
+    builder = Builder()
+    first, p = builder.parameter(3).reshape(3)[: int(np.prod(shape))].reshape(1, *shape), builder.parameter(2)
+    (out,) = builder.loop(steps, lambda past, now: [rule(past[0][0], now[0], p)], [first], [rows])
+    program = weighted(builder, out)
+    assert not any(isinstance(item, Loop) for item in program.instructions)
+    assert sum(item.op == "recursion" for item in program.instructions) == 1
+    point = rng.normal(scale=0.7, size=5)
+    want, y = [], point[: int(np.prod(shape))].reshape(shape)
+    for t in range(steps):
+        y = rule(y, rows[t], point[3:])
+        want.append(y)
+    np.testing.assert_allclose(program.outputs(point[None])["out"][0], want, rtol=1e-13, atol=1e-14)
+    check(program, point)
+
+
+def test_other_recursions_stay_loops() -> None:
+    for rule in (
+        lambda y: y * y,
+        lambda y: 1.0 / y,
+        lambda y: y.builder.elementwise("exp", -y),
+        lambda y: y[::-1] + 1.0,
+    ):
+        builder = Builder()
+        (out,) = builder.loop(4, lambda past, now, rule=rule: [rule(past[0][0])], [builder.parameter(2).reshape(1, 2)])
+        program = weighted(builder, out)
+        assert any(isinstance(item, Loop) for item in program.instructions)
+        for _ in range(2):  # the rows of a loop are moved back after its last step
+            check(program, np.array([0.7, -0.4]))

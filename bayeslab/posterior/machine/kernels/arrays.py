@@ -23,7 +23,7 @@ __all__ = ["arrays"]
 
 _inner = jit(error_model="numpy", fastmath={"contract"})
 
-_OUT, _A, _B = 4, 8, 12
+_OUT, _A, _B, _C = 4, 8, 12, 16
 _EXTRA = 28
 # Rows of a tall matrix that stay in the first cache while its columns are read.
 _BLOCK = 1024
@@ -282,6 +282,54 @@ def cumsum_backward(row: int) -> float:
             i = n - 1 - k
             total += load(g, i)
             add(gx, i, total)
+    return 0.0
+
+
+def recursion_forward(row: int) -> float:
+    """Columns of y[t] = a[t] + b[t] y[t-1], which begin after a first row."""
+    o, a, b, first = word(row, _OUT), word(row, _A), word(row, _B), word(row, _C)
+    so, sa, sb = word(row, _OUT + 3), word(row, _A + 3), word(row, _B + 3)
+    for _ in range(word(row, 1)):
+        y = load(first, 0)
+        for t in range(word(row, 2)):
+            y = load(a + t * sa, 0) + load(b + t * sb, 0) * y
+            store(o + t * so, 0, y)
+        o, a, b, first = (
+            o + word(row, _OUT + 2),
+            a + word(row, _A + 2),
+            b + word(row, _B + 2),
+            first + word(row, _C + 2),
+        )
+    return 0.0
+
+
+def recursion_backward(row: int) -> float:
+    n = word(row, 2)
+    o, b, first = word(row, _OUT), word(row, _B), word(row, _C)
+    go, ga, gb, g0 = word(row, _OUT + 1), word(row, _A + 1), word(row, _B + 1), word(row, _C + 1)
+    so, sa, sb = word(row, _OUT + 3), word(row, _A + 3), word(row, _B + 3)
+    for _ in range(word(row, 1)):
+        slope, by_a, by_b = 0.0, 0.0, 0.0
+        for k in range(n):
+            t = n - 1 - k
+            slope += load(go + t * so, 0)
+            before = load(o + (t - 1) * so, 0) if t else load(first, 0)
+            # One term for all rows: its slope is written once.
+            if sa:
+                add(ga + t * sa, 0, slope)
+            else:
+                by_a += slope
+            if sb:
+                add(gb + t * sb, 0, slope * before)
+            else:
+                by_b += slope * before
+            slope *= load(b + t * sb, 0)
+        add(ga, 0, by_a)
+        add(gb, 0, by_b)
+        add(g0, 0, slope)
+        o, b, first = o + word(row, _OUT + 2), b + word(row, _B + 2), first + word(row, _C + 2)
+        go, ga = go + word(row, _OUT + 2), ga + word(row, _A + 2)
+        gb, g0 = gb + word(row, _B + 2), g0 + word(row, _C + 2)
     return 0.0
 
 

@@ -17,11 +17,21 @@ _ARENA_WORDS, _LIST_WORDS = 16, 16
 
 
 @jit(error_model="numpy")
-def _run(code: int, count: int, spare: int) -> float:
+def _advance(row: int, body: int, steps: int) -> None:
+    """Move the rows of a loop's body on by a number of steps."""
+    for i in range(body):
+        now = row + 2 * _BYTES * i
+        for w in range(_WORDS):
+            store_word(now, w, word(now, w) + steps * word(now, _WORDS + w))
+
+
+@jit(error_model="numpy")
+def _run(code: int, count: int) -> float:
     """Run rows; the sum of what their kernels return.
 
     A row without a kernel is a loop: it holds the number of steps and of instructions in its body, and whether they
-    run backwards; each instruction is followed by the increments of its words from one step to the next.
+    run backwards; each instruction is followed by the increments of its words from one step to the next. They are
+    moved on in place, and back after the last step.
     """
     total, k = 0.0, 0
     while k < count:
@@ -31,14 +41,24 @@ def _run(code: int, count: int, spare: int) -> float:
             total += call(kernel, row)
             k += 1
             continue
-        steps, body = word(row, 1), word(row, 2)
-        for each in range(steps):
-            step = steps - 1 - each if word(row, 3) else each
-            for i in range(body):
-                now = row + _BYTES * (1 + 2 * i)
-                for w in range(_WORDS):
-                    store_word(spare, w, word(now, w) + step * word(now, _WORDS + w))
-                total += call(word(spare, 0), spare)
+        steps, body, first = word(row, 1), word(row, 2), row + _BYTES
+        if word(row, 3):
+            _advance(first, body, steps - 1)
+            for _ in range(steps):
+                for i in range(body):
+                    now = first + 2 * _BYTES * i
+                    total += call(word(now, 0), now)
+                    for w in range(_WORDS):
+                        store_word(now, w, word(now, w) - word(now, _WORDS + w))
+            _advance(first, body, 1)
+        else:
+            for _ in range(steps):
+                for i in range(body):
+                    now = first + 2 * _BYTES * i
+                    total += call(word(now, 0), now)
+                    for w in range(_WORDS):
+                        store_word(now, w, word(now, w) + word(now, _WORDS + w))
+            _advance(first, body, -steps)
         k += 1 + 2 * body
     return total
 
@@ -58,16 +78,16 @@ def density(n: Any, point: int, gradient: int, value: int, arenas: int) -> int:
     """Log density and gradient: 0, 3 where the gradient and 4 where the density is not finite."""
     arena = _arena(arenas)
     code, forward, backward = word(arena, 1), word(arena, 2), word(arena, 3)
-    values, adjoints, size, spare = word(arena, 4), word(arena, 5), word(arena, 6), word(arena, 7)
+    values, adjoints, size = word(arena, 4), word(arena, 5), word(arena, 6)
     for i in range(size):
         store(adjoints, i, 0.0)
     dimensions = word(arena, 8)
     for i in range(dimensions):
         store(values, i, load(point, i))
-    total = load(arena, 9) + _run(code, forward, spare)
+    total = load(arena, 9) + _run(code, forward)
     status = 0
     if total - total == 0.0:
-        _run(code + _BYTES * forward, backward, spare)
+        _run(code + _BYTES * forward, backward)
         for i in range(dimensions):
             slope = load(adjoints, i)
             store(gradient, i, slope)
@@ -86,12 +106,12 @@ def sweep(count: int, points: int, results: int, arenas: int) -> int:
     """Run a program at many points and copy its results."""
     arena = _arena(arenas)
     code, forward = word(arena, 1), word(arena, 2)
-    values, spare, dimensions = word(arena, 4), word(arena, 7), word(arena, 8)
+    values, dimensions = word(arena, 4), word(arena, 8)
     source, size = word(arena, 10), word(arena, 11)
     for k in range(count):
         for i in range(dimensions):
             store(values, i, load(points, k * dimensions + i))
-        _run(code, forward, spare)
+        _run(code, forward)
         for i in range(size):
             store(results, k * size + i, load(source, i))
     release(arena)
