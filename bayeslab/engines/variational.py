@@ -44,7 +44,7 @@ _COMPARED = 100
 # Shares of the posterior in other modes from which on they are reported, and from which on the answer must not be used.
 _WARN, _FAIL = 0.01, 0.1
 # Each importance ratio costs a pass over the rows, so there are fewer with many rows. Pareto k of 1,000 varies by 0.3.
-_RATIOS, _FEWEST, _ROWS = 4000, 1000, 40_000_000
+_RATIOS, _FEWEST, _ROWS = 20_000, 1000, 40_000_000
 # Seconds between notes on a search.
 _EVERY = 2.0
 
