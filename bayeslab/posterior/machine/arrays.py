@@ -78,6 +78,8 @@ class Buffer:
     summed : bool
         Whether the values depend on discrete unknowns, which have no value at a point: they are summed out. Nothing
         that is evaluated depends on such a buffer; see :mod:`bayeslab.posterior.machine.discrete`.
+    made : Instruction, optional
+        The instruction that computes all values, except in a loop.
     """
 
     size: int
@@ -85,6 +87,7 @@ class Buffer:
     loop: Loop | None = None
     presets: list[tuple[Var, np.ndarray]] = field(default_factory=list)
     summed: bool = False
+    made: Instruction | None = None
 
     @property
     def total(self) -> int:
@@ -607,6 +610,7 @@ class Recorder(ABC):
             out.dtype = dtype
         instruction = Instruction(op, tuple(inputs), out, options)
         out.made = instruction
+        out.buffer.made = None if scope is not None else instruction
         self._append(instruction, scope)
         self._known[key] = out
         return out

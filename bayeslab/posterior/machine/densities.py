@@ -10,7 +10,8 @@ import numpy as np
 
 from bayeslab.posterior.machine.arrays import NotLowered, Recorder, Var, memory_order
 from bayeslab.posterior.machine.catalogue import arity, core_of, forms
-from bayeslab.posterior.machine.equal_rows import grouped
+from bayeslab.posterior.machine.equal_rows import at_rows, grouped
+from bayeslab.posterior.machine.least_squares import add_least_squares
 from bayeslab.posterior.machine.numpy_densities import log_choose, log_factorial, numpy_density
 from bayeslab.posterior.machine.views import permuted
 
@@ -42,7 +43,10 @@ def add_density(builder: Recorder, name: str, args: list[Var], weight: Any = Non
         rows = np.flatnonzero(np.broadcast_to(np.asarray(where) != 0, shape))
         if len(rows) < math.prod(shape):
             at = np.unravel_index(rows, shape)
-            args = [arg.reshape(()) if arg.size == 1 else arg.broadcast_to(shape)[at] for arg in args]
+            if len(shape) == 1 and not builder.repeating and not any(arg.summed for arg in args):
+                args = [at_rows(builder, arg.broadcast_to(shape), rows) for arg in args]
+            else:
+                args = [arg.reshape(()) if arg.size == 1 else arg.broadcast_to(shape)[at] for arg in args]
             if weight is not None:
                 weight = builder.as_var(weight).broadcast_to(shape)[at]
             shape = (len(rows),)
@@ -53,6 +57,8 @@ def add_density(builder: Recorder, name: str, args: list[Var], weight: Any = Non
         return
     if all(arg.constant for arg in args) and not builder.repeating:
         builder.offset += float(np.sum(numpy_density(name, [arg.value for arg in args])))
+        return
+    if name == "normal" and add_least_squares(builder, args):
         return
     name, args = _linked(name, args)
     name, args = _without_data(builder, name, args, shape)

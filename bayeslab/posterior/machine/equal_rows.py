@@ -16,7 +16,7 @@ from bayeslab.posterior.machine.arrays import Recorder, Var
 from bayeslab.posterior.machine.numpy_densities import log_choose
 from bayeslab.posterior.machine.operations import ELEMENTWISE
 
-__all__ = ["grouped"]
+__all__ = ["at_rows", "grouped", "written_out"]
 
 # Fewer rows than this are left as they are, and so are rows in sets of fewer than two on average.
 _LEAST = 16
@@ -55,7 +55,7 @@ def grouped(builder: Recorder, name: str, args: list[Var]) -> tuple[str, list[Va
     sets = _sets([column for column in columns if column is not None], shape[0])
     if sets is None:
         return name, args
-    made = [_of_rows(builder, var, sets.first) for var in parameters]
+    made = [at_rows(builder, var, sets.first) for var in parameters]
     return _of_sums(builder, name, given, made, sets)
 
 
@@ -87,7 +87,7 @@ def _columns(var: Var) -> list[np.ndarray | None]:
         return [np.zeros(1)]
     if var.constant:
         return [var.value]
-    made = var.made
+    made = written_out(var).made
     if made is None:
         return [None]
     if made.op == "gather":
@@ -129,20 +129,43 @@ def _sets(columns: Sequence[np.ndarray], n: int) -> _Sets | None:
     return _Sets(codes, first, np.bincount(codes, minlength=count).astype(np.float64))
 
 
-def _of_rows(builder: Recorder, var: Var, rows: np.ndarray) -> Var:
-    """The same array at some rows."""
+def at_rows(builder: Recorder, var: Var, rows: np.ndarray) -> Var:
+    """The same array at some rows, computed for these rows alone where that is possible.
+
+    Parameters
+    ----------
+    var
+        An array of one axis.
+    rows
+        Positions; one that repeats a single number gives that number.
+    """
     if not any(var.strides):
         return var[0]
     if var.constant:
         return builder.constant(var.value[rows])
-    made = var.made
-    assert made is not None
-    if made.op == "gather":
+    made = written_out(var).made
+    if made is not None and made.op == "gather" and var.ndim == made.options["index"].ndim:
         return made.inputs[0][made.options["index"][rows]]
-    if made.op == "matmul":
+    if made is not None and made.op == "matmul" and made.inputs[0].constant:
         design, coefficients = made.inputs
         return builder.matmul(design.value[rows], coefficients[:, 0])
-    return builder.elementwise(made.op, *(_of_rows(builder, each, rows) for each in made.inputs))
+    if made is not None and made.op in ELEMENTWISE:
+        return builder.elementwise(made.op, *(at_rows(builder, each, rows) for each in made.inputs))
+    return var[rows]
+
+
+def written_out(var: Var) -> Var:
+    """A slice of a computed array as what is computed from slices."""
+    made = var.buffer.made
+    if var.made is not None or var.ndim != 1 or made is None or made.output is None or var.size == made.output.size:
+        return var
+    whole = made.output
+    if whole.ndim == 2 and whole.shape[1] == 1 and made.op == "matmul":
+        whole = whole[:, 0]
+        whole.made = made
+    if whole.ndim != 1 or whole.strides != (1,):
+        return var
+    return at_rows(var.builder, whole, var.offset - whole.offset + var.strides[0] * np.arange(var.size))
 
 
 def _of_sums(
