@@ -183,6 +183,26 @@ class _Refused(DataError, ValueError):
     """Data that a model cannot be fitted to, or predict from."""
 
 
+def _outcome(y: Any) -> np.ndarray:
+    """The outcomes as a vector of words or of numbers; words and numbers have no common order."""
+    cells = y if isinstance(y, list | tuple) else np.asarray(y)
+    rows: dict[bool, int] = {}
+    for row, cell in enumerate(cells if not isinstance(cells, np.ndarray) or cells.dtype.kind == "O" else ()):
+        if cell is None:
+            raise ValueError(f"Input y contains NaN: row {row + 1} is empty")
+        if isinstance(cell, str | int | float | np.generic) and cell == cell:
+            rows.setdefault(isinstance(cell, str), row)
+    if len(rows) == 2:
+        word, number = rows[True], rows[False]
+        raise ValueError(
+            f"y mixes words and numbers, such as {cells[word]!r} (row {word + 1}) and {cells[number]!r}"
+            f" (row {number + 1}): make all of them words, or all numbers"
+        )
+    outcome = column_or_1d(y, warn=True)
+    assert_all_finite(outcome, input_name="y")
+    return np.asarray(outcome)
+
+
 def _named(X: Any) -> bool:
     """Whether X is a table whose columns have text names; the names of a pandas table may be numbers."""
     return hasattr(X, "columns") and not (hasattr(X, "iloc") and not all(isinstance(c, str) for c in X.columns))
@@ -280,8 +300,7 @@ class _Estimator(BaseEstimator):
         if _named(X):
             self.feature_names_in_ = np.array(list(table), dtype=object)
         self.inputs_ = list(table)
-        outcome = column_or_1d(y, warn=True)
-        assert_all_finite(outcome, input_name="y")
+        outcome = _outcome(y)
         check_consistent_length(outcome, *table.values())
         return table, outcome
 
@@ -334,8 +353,7 @@ class _Estimator(BaseEstimator):
         """The outcomes y, checked to be as many as the rows."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        outcome = column_or_1d(y, warn=True)
-        assert_all_finite(outcome, input_name="y")
+        outcome = _outcome(y)
         check_consistent_length(outcome, X)
         return np.asarray(outcome)
 

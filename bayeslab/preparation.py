@@ -91,17 +91,17 @@ class Source:
         return posterior_of(self.model, self.bound(given))
 
     def _refuse_used(self, dataset: Dataset) -> None:
-        """Refuse columns of neither numbers nor text that the model uses; unused ones are ignored."""
+        """Refuse columns that no model can use, such as dates, if this one uses them; unused ones are ignored."""
         left_out = dataset.left_out
         for name in self.model.outcomes(dataset.columns.keys() | left_out.keys()):
             if name in left_out:
-                raise DataError(left_out[name], code="odd-cell")
+                raise DataError(left_out[name], code=left_out[name].code)
         complaint = _message(self._checked, dataset)
         for name, reason in left_out.items() if complaint is not None else ():
             # Is this column the cause of the error?
             with_it = replace(dataset, columns={**dataset.columns, name: Column(np.array(np.nan), ())}, left_out={})
             if _message(self._checked, with_it) != complaint:
-                raise DataError(reason, code="odd-cell")
+                raise DataError(reason, code=reason.code)
 
     def _checked(self, dataset: Dataset) -> Data:
         data = bind(self.model, dataset, self.model.factors())

@@ -38,6 +38,8 @@ __all__ = ["alone", "begin", "carried_on", "described", "opened", "resumed", "ru
 
 # Options about where the work is done, which may change when a run is resumed.
 _ELSEWHERE = {"cores", "scheduler"}
+# Packages whose versions decide about draws.
+_OF_DRAWS = {"bayeslab", "pymc", "pytensor", "nutpie", "pymc-extras", "numba", "numpy"}
 
 
 def alone(folder: RunFolder | None) -> AbstractContextManager[Any]:
@@ -85,6 +87,17 @@ def described(model: Model, data: Data, engine: str, reason: str, options: Any, 
         "origins": "sha256",
         "verdict": None,
     }
+
+
+def _changed_versions(info: Mapping[str, Any]) -> str:
+    """The packages that decide about draws and have other versions than when a run began."""
+    begun = info.get("versions") or {}
+    changed = [
+        f"{package} {begun[package]}, now {now}"
+        for package, now in _versions().items()
+        if package in _OF_DRAWS and begun.get(package, now) != now
+    ]
+    return " and ".join([", ".join(changed[:-1]), changed[-1]]) if len(changed) > 1 else "".join(changed)
 
 
 @cache
@@ -249,6 +262,11 @@ def _resumed(folder: RunFolder, draws: int | str | None, progress: bool, place: 
         except RunError:
             # The inputs are complete, and everything else can be recomputed from them.
             warnings.warn("the result of the run is lost or damaged: it is made again", stacklevel=5)
+    if others := _changed_versions(info):
+        warnings.warn(
+            f"the run was begun with {others}: its draws need not be those that it would have had without a stop",
+            stacklevel=5,
+        )
     for chain, why in folder.drop_unusable(info).items():
         warnings.warn(f"chain {chain} {why}: it is drawn again", stacklevel=5)
     elsewhere = {name: value for name, value in place.items() if value is not None}

@@ -234,4 +234,4 @@ def test_used_column_of_dates(entry, model):
 def test_column_that_was_left_out_is_named(capsys):
     from bayeslab.data.binding import describe
 
-    assert "left out, neither numbers nor text: 'day'" in describe(bl.check(regression(), DATED))
+    assert "left out, of no use to a model: 'day'" in describe(bl.check(regression(), DATED))

@@ -301,5 +301,5 @@ def describe(data: Data) -> str:
             of = "" if dim == data.dataset.rows else f" of '{dim}'"
             parts.append(f"{len(data.labels[dim]):,} rows{of}, columns {listed(names)}")
     if data.dataset.left_out:
-        parts.append(f"left out, neither numbers nor text: {listed(data.dataset.left_out)}")
+        parts.append(f"left out, of no use to a model: {listed(data.dataset.left_out)}")
     return "; ".join(parts)

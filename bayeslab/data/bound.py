@@ -288,7 +288,8 @@ class Data:
             # The name of a dimension stands for the factor of its levels.
             return Term(None, (name,), np.arange(len(self.labels[name])), name, column=name)
         if name in self.dataset.left_out:
-            raise DataError(self.dataset.left_out[name], code="odd-cell")
+            reason = self.dataset.left_out[name]
+            raise DataError(reason, code=reason.code)
         known = self.names() | self.labels.keys()
         raise ModelError(
             f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}", code="unknown-name"

@@ -262,7 +262,7 @@ def whole_numbers(cells: Sequence[Any], what: str) -> np.ndarray:
 
     Raises
     ------
-    DataError
+    UnusableColumn
         A number exceeds 64 bits; rounding could make different numbers equal.
     """
     try:
@@ -270,7 +270,7 @@ def whole_numbers(cells: Sequence[Any], what: str) -> np.ndarray:
     except (OverflowError, ValueError):
         for row, cell in enumerate(cells, start=1):
             if not -LARGEST_INTEGER - 1 <= _whole(cell) <= LARGEST_INTEGER:
-                raise DataError(
+                raise UnusableColumn(
                     f"{what}, row {row}: {_brief(cell)} is beyond 64 bits, the largest whole number is 2⁶³ − 1; write a"
                     " measurement with an exponent or a point, and a name with a letter before the digits",
                     code="too-large",
@@ -286,7 +286,7 @@ def check_exact(cells: Iterable[Any], what: str) -> None:
 
     Raises
     ------
-    DataError
+    UnusableColumn
         A number is not exact, or not finite; the message has the row.
     """
     rows = [(row, cell) for row, cell in enumerate(cells, start=1) if cell is not None and cell == cell]
@@ -296,7 +296,7 @@ def check_exact(cells: Iterable[Any], what: str) -> None:
             continue
         number = _whole(cell)
         if abs(number) > 1 << 1000 or (exact and int(float(number)) != number):
-            raise DataError(
+            raise UnusableColumn(
                 f"{what}, row {row}: {_brief(cell)} has more digits than a number beside missing cells or a decimal"
                 " point can keep (2⁵³); write a measurement with an exponent, a name with a letter before the digits",
                 code="too-many-digits",

@@ -26,7 +26,7 @@ from bayeslab.data.cells import (
     without_sentinels,
 )
 from bayeslab.data.frames import categories_as_words, category_order, check_indexes, frame_columns, is_frame
-from bayeslab.errors import DataError, hint
+from bayeslab.errors import DataError, Reason, hint
 from bayeslab.language.spec import DataSource, plain_name
 
 __all__ = ["Column", "Dataset", "check_lengths", "label_array", "row_names", "slip_of"]
@@ -102,8 +102,8 @@ class Dataset:
         Dimension of the main table's rows.
     levels : mapping of str to ndarray
         Labels of a table's rows, if it has a column with the name of the rows' dimension.
-    left_out : mapping of str to str
-        Columns of neither numbers nor text, such as dates, with the error for a model that uses one.
+    left_out : mapping of str to Reason
+        Columns that no model can use, such as dates, with the error for a model that uses one.
     notes : tuple of str
         Assumptions made when the files were read.
     unused : tuple of (str, str)
@@ -115,7 +115,7 @@ class Dataset:
     columns: Mapping[str, Column] = field(default_factory=dict)
     rows: str = "obs_id"
     levels: Mapping[str, np.ndarray] = field(default_factory=dict)
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, Reason] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     unused: tuple[tuple[str, str], ...] = ()
     doubts: Mapping[str, str] = field(default_factory=dict)
@@ -234,7 +234,7 @@ class Dataset:
         """
         for name, reason in self.left_out.items():
             if wanted is None or name in wanted:
-                raise DataError(reason, code="odd-cell")
+                raise DataError(reason, code=reason.code)
         return self
 
     def joined(self, other: Dataset) -> Dataset:
@@ -262,7 +262,7 @@ class Dataset:
         cells: Cells = _AS_THEY_COME,
     ) -> Dataset:
         """One table: columns of equal length along the dimension ``rows``."""
-        columns, levels, left_out = dict[str, Column](), dict[str, np.ndarray](), dict[str, str]()
+        columns, levels, left_out = dict[str, Column](), dict[str, np.ndarray](), dict[str, Reason]()
         # The column with the labels of the rows has the name, or the plain name, of their dimension.
         alike = [name for name in raw if plain_name(name) == rows]
         key = rows if rows in raw or len(alike) != 1 else alike[0]
@@ -270,7 +270,9 @@ class Dataset:
             try:
                 values, missing = _read_values(name, value, f"{what}: column '{name}'", cells)
             except UnusableColumn as error:
-                left_out[name] = error.message
+                if name == key and error.code != "data.odd-cell":
+                    raise
+                left_out[name] = Reason(error.message, code=error.code)
                 continue
             if values.ndim != 1:
                 raise DataError(f"{what}: column '{name}' does not hold one value a row", code="not-a-column")
@@ -280,7 +282,8 @@ class Dataset:
                 columns[name] = Column(values, (rows,), missing, category_order(value), is_truth(value))
         lengths = {len(c.values) for c in columns.values()} | {len(v) for v in levels.values()}
         if not lengths and left_out:
-            raise DataError(next(iter(left_out.values())), code="odd-cell")
+            reason = next(iter(left_out.values()))
+            raise DataError(reason, code=reason.code)
         if not lengths:
             raise DataError(f"{what}: the table has no columns", code="no-columns")
         if lengths == {0}:
@@ -294,7 +297,7 @@ class Dataset:
     ) -> Dataset:
         """From a mapping of names to numbers, nested lists, arrays or (for group tables) dataframes."""
         columns: dict[str, Column] = {}
-        left_out: dict[str, str] = {}
+        left_out: dict[str, Reason] = {}
         tables = cls()
         pending: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
         for name, value in raw.items():
@@ -308,7 +311,7 @@ class Dataset:
             try:
                 values, missing = _read_values(name, value, f"{what}: '{name}'", cells)
             except UnusableColumn as error:
-                left_out[name] = error.message
+                left_out[name] = Reason(error.message, code=error.code)
                 continue
             if values.ndim == 0 or name in source.dims:
                 dims = tuple(source.dims.get(name, ()))
@@ -337,6 +340,8 @@ class Dataset:
 
 def _read_values(name: str, value: Any, what: str, cells: Cells) -> tuple[np.ndarray, np.ndarray | None]:
     """The values of one column, read by the rules of the model's data section."""
+    if isinstance(value, UnusableColumn):
+        raise value
     values, missing = as_values(categories_as_words(value), what, cells.missing(name))
     if values.dtype.kind != "U" and not is_truth(value):
         values = without_sentinels(values, what, cells, cells.numbers(name))

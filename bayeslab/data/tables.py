@@ -21,7 +21,16 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from bayeslab.data.cells import LARGEST_EXACT, MISSING_WORDS, Cells, as_text, check_exact, number_in, whole_numbers
+from bayeslab.data.cells import (
+    LARGEST_EXACT,
+    MISSING_WORDS,
+    Cells,
+    UnusableColumn,
+    as_text,
+    check_exact,
+    number_in,
+    whole_numbers,
+)
 from bayeslab.data.dataset import Dataset
 from bayeslab.data.frames import frame_columns
 from bayeslab.errors import DataError, listed, printable
@@ -257,7 +266,7 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
         note += f" and decimal commas, in {listed(commas)}"
     return (
         {
-            name: _cells(name, column, f"{where}: column '{name}'", cells, commas=name in commas)
+            name: _cells_if_usable(name, column, f"{where}: column '{name}'", cells, commas=name in commas)
             for name, column in texts.items()
         },
         tuple(filter(None, (note, nameless))),
@@ -304,6 +313,14 @@ def _thousands(texts: Mapping[str, np.ndarray], cells: Cells) -> dict[str, str]:
     return out
 
 
+def _cells_if_usable(name: str, given: np.ndarray, what: str, cells: Cells, *, commas: bool) -> Any:
+    """The values of text cells, or why no model can use them."""
+    try:
+        return _cells(name, given, what, cells, commas=commas)
+    except UnusableColumn as error:
+        return error
+
+
 def _cells(name: str, given: np.ndarray, what: str, cells: Cells, *, commas: bool) -> Any:
     """Text cells as numbers if all are numbers, else as stripped text."""
     stripped = np.char.strip(given)
@@ -333,7 +350,9 @@ def _cells(name: str, given: np.ndarray, what: str, cells: Cells, *, commas: boo
             check_exact([None if gone else next(present) for gone in absent.tolist()], what)
     for row, cell in zip(np.flatnonzero(~absent)[np.isinf(numbers)] + 1, rest[np.isinf(numbers)], strict=True):
         if "inf" not in cell.lower():
-            raise DataError(f"{what}, row {row}: {cell[:40]} is beyond the largest number, 1.8e308", code="too-large")
+            raise UnusableColumn(
+                f"{what}, row {row}: {cell[:40]} is beyond the largest number, 1.8e308", code="too-large"
+            )
     out = np.full(given.shape, np.nan)
     out[~absent] = numbers
     return out

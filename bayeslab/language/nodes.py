@@ -14,7 +14,7 @@ from unicodedata import normalize
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
 from bayeslab.errors import ModelError, hint
 from bayeslab.language.expressions import Expression, parse
-from bayeslab.language.functions import DIM_ARGUMENTS, FUNCTIONS, check_call
+from bayeslab.language.functions import DIM_ARGUMENTS, ELEMENTWISE, FUNCTIONS, check_call
 from bayeslab.language.spec import RESERVED, unquoted
 
 __all__ = [
@@ -203,6 +203,24 @@ def _outside_lag(tree: ast.expr) -> set[str]:
     return out
 
 
+def _listed(tree: ast.expr) -> bool:
+    """Whether an expression has the axis of a list, which no dimension names."""
+    match tree:
+        case ast.List() | ast.Tuple():
+            return True
+        case ast.BinOp():
+            return _listed(tree.left) or _listed(tree.right)
+        case ast.UnaryOp():
+            return _listed(tree.operand)
+        case ast.BoolOp():
+            return any(map(_listed, tree.values))
+        case ast.Compare():
+            return any(map(_listed, [tree.left, *tree.comparators]))
+        case ast.Call(func=ast.Name(id=word)) if word in ELEMENTWISE or word == "where":
+            return any(map(_listed, tree.args))
+    return False
+
+
 @lru_cache(maxsize=64)
 def _parsed(items: tuple[tuple[str, str], ...]) -> tuple[Node, ...]:
     out: dict[str, Node] = {}
@@ -250,6 +268,12 @@ def _parsed(items: tuple[tuple[str, str], ...]) -> tuple[Node, ...]:
             kind = "potential"
         elif word in DISTRIBUTIONS or word in MODIFIERS or word in NEEDS_CODE:
             kind = "random"
+        if kind == "deterministic" and not dims and _listed(expression.tree):
+            raise ModelError(
+                f"'{name}' has several values and no dimension: write {name}[part], with the levels of part in dims",
+                path=path,
+                code="bad-dimensions",
+            )
         out[name] = Node(name, dims, expression, kind, key)
     return tuple(out.values())
 

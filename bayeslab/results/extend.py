@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Set
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,9 @@ from bayeslab.data.binding import bind
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.tables import read_dataset
 from bayeslab.engines.toolbox.contract import engine
-from bayeslab.errors import DataError, OptionError
+from bayeslab.errors import BayeslabError, DataError, OptionError
 from bayeslab.job import options_of
+from bayeslab.language.spec import Model
 from bayeslab.posterior.contract import posterior_of
 from bayeslab.results.fitted import Fitted
 from bayeslab.run_folder.folder import RunFolder
@@ -59,11 +62,14 @@ def extended(
             code="not-applicable",
         )
     source = fit.model.data.model_copy(update={"table": None, "arrays": None, "tables": {}})
-    whole = longer(
-        fit.data.dataset,
-        read_dataset(source, None, data, fit.model.declared()).complete(fit.data.dataset.columns).plain(),
+    new = (
+        read_dataset(source, None, data, fit.model.declared())
+        .complete(fit.data.dataset.columns)
+        .plain()
+        .with_truths_of(fit.data.dataset)
     )
     model = fit.bound_model.with_fitted_priors()
+    whole = longer(_without_unused(model, fit.data.dataset, new), new)
     bound = bind(model, whole, model.factors(), fit.data.memory())
     registry.load("families", model.model.family).check(model, bound.names())
     posterior = posterior_of(model, bound)
@@ -85,6 +91,25 @@ def extended(
         folder.write_inputs(model, bound.dataset)
         folder.write_info(info)
     return running.carried_on(posterior, options, info, folder, chains, progress)
+
+
+def _without_unused(model: Model, before: Dataset, new: Dataset) -> Dataset:
+    """The former rows without columns that the new rows lack and the model does not use."""
+    spare = {name for name, column in before.columns.items() if column.dims == (before.rows,)} - new.columns.keys()
+    if spare and not _fits_without(model, before, spare):
+        spare = {name for name in spare if _fits_without(model, before, {name})}
+    return replace(before, columns={name: c for name, c in before.columns.items() if name not in spare})
+
+
+def _fits_without(model: Model, data: Dataset, names: Set[str]) -> bool:
+    """Whether the model can be fitted to data without some columns."""
+    rest = replace(data, columns={name: column for name, column in data.columns.items() if name not in names})
+    try:
+        bound = bind(model, rest, model.factors())
+        registry.load("families", model.model.family).check(model, bound.names())
+        return not isinstance(posterior_of(model, bound).gibbs_plan, str)
+    except BayeslabError:
+        return False
 
 
 def longer(first: Dataset, second: Dataset) -> Dataset:

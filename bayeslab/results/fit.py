@@ -156,9 +156,18 @@ class Fit(Fitted):
             return self._exact_summary(var_names, ci_prob)
         posterior = self.light_group("posterior")
         table = summary_table(posterior, var_names, ci_prob, ci_kind)
+        if self.has_group("beliefs"):
+            return self._with_beliefs(table, var_names or list(posterior.data_vars))
         if {"pareto_k", "elbo", "bethe_log_partition"} & posterior.attrs.keys():
             return Table(table.index, {n: v for n, v in table.columns.items() if n not in _DIAGNOSTICS})
         return table
+
+    def _with_beliefs(self, table: Table, names: list[str]) -> Table:
+        """Probabilities as belief propagation made them, in place of shares of draws."""
+        beliefs = self.light_group("beliefs")
+        p = np.concatenate([np.ravel(beliefs[name].values) for name in names])
+        columns = {"mean": p, "sd": np.sqrt(p * (1 - p))}
+        return Table(table.index, columns | {n: v for n, v in table.columns.items() if n.startswith(("eti", "hdi"))})
 
     def _structure_summary(self) -> pd.DataFrame:
         """Score and number of edges, then the edges by decreasing probability."""

@@ -16,7 +16,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -131,15 +131,19 @@ def check(
     import pandas as pd
 
     number(ci_prob, "ci_prob", 0, 1, above=True, below=True)
+    wanted = _statistics(statistics)
     percent, tail, rows = f"{100 * ci_prob:g}", (1 - ci_prob) / 2, []
     for name, (observed, drawn) in replications(fit, kind).items():
         levels = fit.bound_model.outcome_levels().get(name)
         numbers = None if levels is None else numbers_of_levels(levels)
         if numbers is not None and numbers.dtype.kind != "U":
             observed, drawn = (numbers[positions.astype(np.int64)].astype(float) for positions in (observed, drawn))
-        for statistic in statistics:
-            word, function = _statistic(statistic)
-            real, simulated = np.asarray(function(observed), float), np.asarray(function(drawn), float)
+        for word, function in wanted:
+            try:
+                real, simulated = (np.asarray(function(values), float) for values in (observed, drawn))
+            except Exception as error:
+                text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                raise OptionError(f"the statistic '{word}' fails on '{name}': {text}", code="not-applicable") from error
             if real.shape != () or simulated.shape != (len(drawn),):
                 raise OptionError(f"the statistic '{word}' must make one number of a vector", code="wrong-type")
             low, high = np.nanquantile(simulated, [tail, 1 - tail])
@@ -157,10 +161,21 @@ def check(
     return pd.DataFrame(rows)
 
 
-def _statistic(statistic: Statistic) -> tuple[str, Callable[[Array], Array]]:
+def _statistics(given: Any) -> list[tuple[str, Callable[[Array], Array]]]:
+    """Statistics with their names; one alone stands for a list of one."""
+    if isinstance(given, str) or callable(given):
+        given = [given]
+    if not isinstance(given, Sequence | Set) or not given:
+        raise OptionError(
+            f"statistics are a list of names ({listed(STATISTICS)}) and functions, not {given!r}", code="wrong-type"
+        )
+    return [_statistic(statistic) for statistic in given]
+
+
+def _statistic(statistic: Any) -> tuple[str, Callable[[Array], Array]]:
     if callable(statistic):
         return getattr(statistic, "__name__", "statistic"), lambda v: np.apply_along_axis(statistic, -1, v)
-    if statistic not in STATISTICS:
+    if not isinstance(statistic, str) or statistic not in STATISTICS:
         raise OptionError(f"unknown statistic '{statistic}'{hint(statistic, STATISTICS)}", code="unknown-word")
     return statistic, STATISTICS[statistic]
 

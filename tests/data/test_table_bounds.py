@@ -29,7 +29,7 @@ MODEL = {"family": "graph", "nodes": {"m": "Normal(0, 1)", "y[row]": "Normal(m, 
 
 
 def table(path: Path) -> None:
-    read_dataset(SOURCE, None, path)
+    read_dataset(SOURCE, None, path).complete()
 
 
 READERS = {".csv": table, ".tsv": table, ".json": table, ".parquet": table, ".yaml": bl.load, ".bif": read_network,
@@ -133,6 +133,7 @@ def test_numbers_that_are_kept(cells):
 def test_tables_refuse_them_too(tmp_path, cells, code):
     path = tmp_path / "t.csv"
     path.write_text("k,z\n" + "".join(f"{cell},0\n" for cell in cells))
+    read_dataset(SOURCE, None, path)  # a model may do without the column
     with refused(code, "column 'k', row 2") as error:
         table(path)
     assert len(str(error.value)) < 400
@@ -210,7 +211,7 @@ def test_whole_decimals_keep_every_digit():
     assert values.tolist() == [2**62 + 1, 1]
     for code, cells in ("too-large", [Decimal(2**64), Decimal(1)]), ("too-many-digits", [Decimal(2**62 + 1), None]):
         with refused(f"data.{code}", "row 1"):
-            read_dataset(SOURCE, None, {"x": cells})
+            read_dataset(SOURCE, None, {"x": cells}).complete()
 
 
 def test_integers_of_128_bits():
@@ -236,3 +237,21 @@ def test_a_single_text_among_lists_is_that_of_all_rows(kind, tmp_path):
 def test_nothing_but_single_texts():
     with refused("data.not-a-column", "'y': give lists"):
         bl.check(bl.Model(model={"family": "mixture", "columns": ["y"], "components": 2}), {"y": "abc"})
+
+
+@pytest.mark.parametrize("cell", [2**70, "1e400"])
+@pytest.mark.parametrize("given", ["frame", "csv"])
+def test_an_unused_column_too_large_to_read_is_left_out(tmp_path, given, cell):
+    """Only a model that uses the column refuses it, and says what to do."""
+    frame = pd.DataFrame({"x": [1.0, 2.5] * 4, "y": [2.0, 1.0, 4.5, 3.0] * 2, "code": [cell] * 8})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    data = frame if given == "frame" else tmp_path / "t.csv"
+    bl.check(bl.Model(model=bl.Regression(formula="y ~ x")), data)
+    if given == "frame" and isinstance(cell, str):
+        return  # text
+    with refused(LARGE, "'code', row 1"):
+        bl.check(bl.Model(model=bl.Regression(formula="y ~ x + code")), data)
+    linear = {"family": "learner", "learner": "linear", "target": "y"}
+    with refused(LARGE, "'code', row 1.*list the inputs"):  # all columns are inputs
+        bl.check(bl.Model(model=linear), data)
+    bl.check(bl.Model(model=linear | {"inputs": ["x"]}), data)

@@ -117,6 +117,9 @@ def test_loopy_is_exact_on_a_tree_and_says_so():
     assert loopy.verdict.status == "pass"
     for v in STATES:
         np.testing.assert_allclose(loopy.field.probabilities()[v], exact.field.probabilities()[v], atol=1e-9)
+    whole, summary = exact.summary(), loopy.summary()  # probabilities, not shares of the draws from them
+    assert list(whole.columns) == list(summary.columns)
+    np.testing.assert_allclose(summary, whole.loc[summary.index], atol=1e-9)
     assert loopy.field.most_probable().equals(exact.field.most_probable())
     assert loopy.posterior.attrs["bethe_log_partition"] == pytest.approx(exact.field.log_partition)
     doubted = fit(field(), method="loopy")

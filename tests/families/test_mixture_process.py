@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import logsumexp
@@ -369,3 +370,21 @@ def test_new_rows_with_an_open_cell_have_the_marginal_of_full_covariances():
     assert np.exp(shown) == pytest.approx(density / weight, rel=0.03)
     clusters = fit.predict({"a": [0.5], "b": [np.nan]}, "probabilities")
     assert sum(np.asarray(clusters[name])[0] for name in clusters if name != "obs_id") == pytest.approx(1.0)
+
+
+def test_rows_that_come_later_need_only_the_columns_of_the_model(tmp_path):
+    """Truth values of a file are words, those of a frame 1 and 0: both may come."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": rng.normal(size=30), "note": ["a", "b"] * 15, "sure": rng.random(30) < 0.5})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    parts = {"x": "gaussian", "sure": "categorical"}
+    spec = {"family": "mixture", "columns": list(parts), "component": parts, "components": "dirichlet_process"}
+    for data in frame, tmp_path / "t.csv":
+        fit = bl.fit(bl.Model(model=spec), data, draws=20, tune=20, progress=False)
+        rows = {}
+        for given in [True, False], ["True", "False"], ["TRUE", "FALSE"]:
+            longer = fit.extended({"x": [1.0, 2.0], "sure": given}, progress=False)
+            rows[given[0]] = longer.posterior["log_joint"].values
+        assert all(np.array_equal(values, rows[True]) for values in rows.values())
+        with refused("data.unknown-column", "'sure'"):
+            fit.extended({"x": [1.0]}, progress=False)

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
+import bayeslab as bl
 from bayeslab.cli import main
+from tests.refusals import refused
 
 HEAD = "bayeslab: 1\nname: bad\n"
 TABLE = "x,y,g\n1,2.5,a\n2,3.5,b\n3,4.5,a\n"
@@ -485,3 +487,14 @@ def test_a_bad_file_costs_no_pymc(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1 []"
     assert done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["[1, 2]", "[1, 2] * m", "[m]", "exp([m, 2])", "where(m > 0, [1, 2], 3)", "-[[1, 2], [3, m]]"]
+)
+def test_a_list_in_a_node_without_dimensions(text):
+    """Its values would have an axis that nothing names: sum(w) would add up nothing."""
+    nodes = {"m": "Normal(0, 1)", "w": text, "v": "sum(w)", "y[obs_id]": "Normal(m, 1)"}
+    for entry in bl.check, bl.fit:
+        with refused("model.bad-dimensions", r"write w\[part\]", where="model.nodes.w"):
+            entry(bl.Model(model={"family": "graph", "nodes": nodes}), {"y": [1.0, 2.0]})

@@ -378,3 +378,14 @@ def test_weights_beside_columns_called_so():
     plain, weighted = (bl.estimator(learner("decision_tree"), task="classification", seed=1) for _ in range(2))
     weighted.fit(columns, Y, sample_weight=np.ones(len(Y)))
     assert np.array_equal(plain.fit(columns, Y).predict(columns), weighted.predict(columns))
+
+
+@pytest.mark.parametrize(
+    "y",
+    [[1, "a"] * 5, np.array([1.5, "a"] * 5, dtype=object), pd.Series([True, "b"] * 5), ["a", None] * 5],
+    ids=["list", "array", "series", "gap"],
+)
+@pytest.mark.parametrize("word", ["decision_tree", "knn"])
+def test_outcomes_of_words_and_numbers(word, y):
+    with pytest.raises(ValueError, match=r"row 2"):
+        bl.estimator(learner(word, task="classification")).fit(X[:10], y)

@@ -214,3 +214,30 @@ def test_without_matplotlib(right, monkeypatch):
 def test_a_loss_for_each_state_needs_states(right):
     with refused("option.not-applicable", "loss for each state"):
         right.decide(loss={"a": {"1": 2}})
+
+
+def test_one_statistic_stands_for_a_list_of_one(right):
+    assert right.check("median").equals(right.check(["median"]))
+    assert right.check(np.mean)["observed"].tolist() == pytest.approx([Y.mean()])
+
+
+@pytest.mark.parametrize("given", [None, 3, [], {"a": np.mean}])
+def test_what_is_no_list_of_statistics(right, given):
+    with refused("option.wrong-type", "'autocorrelation'"):
+        right.check(given)
+
+
+def _fails(values):
+    raise KeyError("p")
+
+
+@pytest.mark.parametrize("function", [_fails, lambda v: "a", lambda v: v[1000]])
+def test_a_statistic_that_fails_is_named(right, function):
+    with refused("option.not-applicable", f"{function.__name__}.*'y'.*Error"):
+        right.check([function])
+
+
+@pytest.mark.parametrize("given", [["mode"], [3], [["mean"]]])
+def test_an_unknown_statistic(right, given):
+    with refused("option.unknown-word", "mode|3|mean"):
+        right.check(given)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import warnings
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -593,3 +594,16 @@ def test_opening_a_large_result_costs_little_more_than_reading_it(tmp_path):
     checked = folder.result(digests)
     assert time.process_time() - begun < 3 * without + 4 * once + 1.0
     assert plain.identical(checked)
+
+
+def test_a_run_that_goes_on_with_another_version_says_so(run, whole):
+    info = json.loads((run / "run.json").read_text())
+    info["versions"] |= {"bayeslab": "0.0.1", "xarray": "1"}
+    (run / "run.json").write_text(json.dumps(info))
+    assert same(draws(run), draws(whole))  # nothing is drawn, nothing to say
+    shutil.rmtree(run / "result.zarr")
+    with pytest.warns(UserWarning, match="again|begun") as given:
+        bl.resume(run, progress=False)
+    assert next(text for w in given if "begun" in (text := str(w.message))).startswith(
+        f"the run was begun with bayeslab 0.0.1, now {version('bayeslab')}: "
+    )

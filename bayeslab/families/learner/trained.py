@@ -281,6 +281,9 @@ def prepared(model: Model, data: Data) -> Prepared:
         )
     aside = (spec.target, spec.sample_weight)
     used = spec.inputs or [n for n in [*data.dataset.columns, *data.derive] if n not in aside]
+    for reason in () if spec.inputs else data.dataset.left_out.values():
+        if not reason.code.endswith("odd-cell"):  # numbers, which an input could hold, unlike dates
+            raise DataError(f"{reason}; or list the inputs without it", code=reason.code)
     _refuse_target_among_inputs(spec, data, used)
     levels = []
     for name in used:
