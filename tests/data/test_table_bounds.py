@@ -243,7 +243,7 @@ def test_nothing_but_single_texts():
 @pytest.mark.parametrize("given", ["frame", "csv"])
 def test_an_unused_column_too_large_to_read_is_left_out(tmp_path, given, cell):
     """Only a model that uses the column refuses it, and says what to do."""
-    frame = pd.DataFrame({"x": [1.0, 2.5] * 4, "y": [2.0, 1.0, 4.5, 3.0] * 2, "code": [cell] * 8})
+    frame = pd.DataFrame({"x": [1.0, 2.5] * 8, "y": [2.0, 1.0, 4.5, 3.0] * 4, "code": [cell] * 16})
     frame.to_csv(tmp_path / "t.csv", index=False)
     data = frame if given == "frame" else tmp_path / "t.csv"
     bl.check(bl.Model(model=bl.Regression(formula="y ~ x")), data)
