@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import bayeslab as bl
+from bayeslab.learners.convolutional import Convolutional
 from bayeslab.learners.kernel_perceptron import KernelPerceptron
 from bayeslab.learners.linear import GradientLinear
 from bayeslab.learners.locally_weighted import LocallyWeighted
@@ -40,6 +41,7 @@ EARLY = [
     (Perceptron(max_iter=5, random_state=0), CROSS),
     (Perceptron(max_iter=5, use="averaged", random_state=0), CROSS),
     (KernelPerceptron("linear", max_iter=3, random_state=0), CROSS),
+    (Convolutional(max_iter=2, random_state=0), CROSS),
     (Tiling(max_iter=2, max_layers=1, random_state=0), CROSS),
     (ExpertClassifier(2, max_iter=2, n_init=1, random_state=0), CROSS),
     (ExpertRegressor(2, max_iter=2, n_init=1, random_state=0), NUMBERS),
@@ -57,6 +59,7 @@ def test_few_steps(learner, target):
 
 
 ENOUGH = [
+    (Convolutional(max_iter=16, learning_rate_init=0.01, shift=0, angle=0, scale=0, random_state=0), SIDES),
     (NeuralNetworkClassifier((5,), max_iter=2000, learning_rate_init=0.01, random_state=0), SIDES),
     (NeuralNetworkRegressor((5,), max_iter=2000, learning_rate_init=0.01, random_state=0), NUMBERS),
     (GradientLogistic(), SIDES),

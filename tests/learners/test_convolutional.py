@@ -144,3 +144,9 @@ def test_errors():
         Convolutional().fit(np.zeros((4, 64)), np.ones(4))
     with pytest.raises(ValueError, match="40 × 40 pixels are larger"):
         Convolutional().fit(np.ones((4, 1600)), [0, 1, 0, 1])
+
+
+def test_a_loss_without_bounds_is_refused(digits):
+    for given in {"learning_rate_init": 1e9}, {"learning_rate_init": 1e30}:
+        with pytest.raises(ValueError, match="diverged"):
+            Convolutional(max_iter=2, random_state=0, **given).fit(digits[0][0][:40], digits[0][1][:40])
