@@ -427,3 +427,8 @@ def test_a_known_matrix_that_is_no_covariance(matrix, word):
     model = bl.Model(data={"rows": "obs"}, model=bl.Graph(nodes=nodes))
     with refused("model.out-of-range", "symmetric, positive definite"):
         bl.check(model, {"g": ["a", "b", "a"], "y": [0.0, 1.0, 2.0]})
+
+
+def test_what_check_returns_shows_the_data():
+    data = bl.check(bl.Model(model=bl.Regression(formula="y ~ x")), {"x": [1.0, 2.0, 4.0], "y": [1.0, 3.0, 2.0]})
+    assert repr(data) == "<bayeslab.Data obs_id (3): 'x', 'y'>"

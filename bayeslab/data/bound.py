@@ -101,6 +101,18 @@ class Data:
         self.of_rows = False
         self._terms: dict[str, Term] = {}
 
+    def __repr__(self) -> str:
+        """The tables of the data: how many rows each has, and its columns."""
+        tables: dict[str, list[str]] = {}
+        for name, column in self.dataset.columns.items():
+            tables.setdefault(" × ".join(column.dims or ()) or "no dimension", []).append(name)
+        lengths = {dim: len(labels) for dim, labels in self.labels.items()}
+        parts = [
+            f"{dim} ({lengths[dim]:,}): {listed(n)}" if dim in lengths else f"{dim}: {listed(n)}"
+            for dim, n in tables.items()
+        ]
+        return f"<bayeslab.Data {'; '.join(parts) or 'without columns'}>"
+
     @property
     def fitted(self) -> bool:
         """Whether a model is fitted to these rows, rather than used to predict them."""

@@ -208,7 +208,7 @@ def _listed(tree: ast.expr) -> bool:
     match tree:
         case ast.List() | ast.Tuple():
             return True
-        case ast.BinOp():
+        case ast.BinOp(op=op) if not isinstance(op, ast.MatMult):
             return _listed(tree.left) or _listed(tree.right)
         case ast.UnaryOp():
             return _listed(tree.operand)

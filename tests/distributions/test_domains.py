@@ -355,3 +355,32 @@ def test_what_has_a_density_passes(case):
     nodes, data = ALLOWED[case]
     nodes = {name: text.replace("max_of(x)", "(x + (x == 0))") for name, text in nodes.items()}
     bl.check(bl.Model(model={"family": "graph", "nodes": nodes}), data)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        "Truncated(Normal(0, 1), 3, 2)",
+        "Truncated(Normal(0, 1), 2, 2)",
+        "Truncated(HalfNormal(1), -2, -1)",
+        "Truncated(Poisson(2), 3, 2)",
+        "Censored(Normal(0, 1), 3, 2)",
+        "Wishart(1, [[1, 0], [0, 1]])",
+    ],
+)
+def test_bounds_that_leave_no_value(prior):
+    """The search for a start would be in vain."""
+    key = "m[i, j]" if "Wishart" in prior else "m"
+    nodes = {key: prior, "y[obs_id]": f"Normal({'m[0, 0]' if 'Wishart' in prior else 'm'}, 1)"}
+    model = bl.Model(model={"family": "graph", "nodes": nodes}, dims={"i": 2, "j": "i"})
+    for entry in bl.check, bl.fit:
+        with refused("model.out-of-range", where=f"model.nodes.{key}"):
+            entry(model, {"y": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize(
+    "prior", ["Truncated(HalfNormal(1), -2, 1)", "Truncated(Normal(0, 1), upper=-1)", "Truncated(Poisson(2), 2, 2)"]
+)
+def test_bounds_that_leave_values(prior):
+    nodes = {"m": prior, "y[obs_id]": "Normal(m, 1)"}
+    bl.check(bl.Model(model={"family": "graph", "nodes": nodes}), {"y": [1.0, 2.0]})

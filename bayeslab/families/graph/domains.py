@@ -240,6 +240,8 @@ class Domains:
 
     def _parameters(self, node: Node, call: ast.Call, dims: tuple[str, ...]) -> None:
         word = str(call_name(call))
+        if word in ("Truncated", "Censored"):
+            self._bounds(node, call, dims)
         if word in MODIFIERS or DISTRIBUTIONS[word].path:
             return  # probabilities of paths are checked when their dimensions are read
         entry, domain = DISTRIBUTIONS[word], DISTRIBUTIONS[word].domain
@@ -268,6 +270,11 @@ class Domains:
             if name == "n" and word in OF_TRIALS and np.any(wrong := ~(value == np.floor(value)) | np.isinf(value)):
                 needed, code = f"{word} needs n that is a whole number", "not-whole"
                 raise _refused(node, tree, needed, value[wrong].flat[0], term, wrong, code)
+            if (word, name) == ("Wishart", "nu") and np.any(
+                wrong := value <= (least := len(self.data.labels.get(dims[-1], ())) - 1)
+            ):
+                needed = f"Wishart of {least + 1} rows needs nu above {least}"
+                raise _refused(node, tree, needed, value[wrong].flat[0], term, wrong)
             if (word, name) in _PROBABILITIES and value.ndim:
                 total = value.sum(axis=-1)
                 wrong = np.abs(total - 1.0) > _SUM
@@ -287,6 +294,23 @@ class Domains:
             if core == 0 and (laid := self._over(tree, batch, node)) is not None:
                 single[name] = laid
         self._relations(node, word, domain, single)
+
+    def _bounds(self, node: Node, call: ast.Call, dims: tuple[str, ...]) -> None:
+        """Refuse bounds that leave no value."""
+        word, inner = str(call_name(call)), bound_arguments(call, str(call_name(call)))["dist"]
+        many = DISTRIBUTIONS[str(call_name(inner))].discrete if call_name(inner) in DISTRIBUTIONS else False
+        supports = self._supports(node, call, dims)
+        empty = [one.low > one.high if many or word == "Censored" else one.low >= one.high for one in supports]
+        if supports and all(np.any(wrong) for wrong in empty):
+            one, wrong = supports[0], np.asarray(empty[0])
+            low, high = (np.broadcast_to(end, wrong.shape)[wrong].flat[0] for end in (one.low, one.high))
+            raise ModelError(
+                f"'{ast.unparse(call)}' leaves no value: they would be from {low:g} to {high:g}; lower is to be below"
+                f" upper, both where {call_name(inner)} has values",
+                path=node.path,
+                offset=call.col_offset,
+                code="out-of-range",
+            )
 
     def _finite(self, node: Node, tree: ast.expr, of: Node | None = None) -> None:
         """Refuse expressions that are infinite for all parameters: log(0), also as a term or factor.
