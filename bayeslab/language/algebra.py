@@ -188,7 +188,7 @@ class Algebra(ABC):
             return None
         name = self.dim_name(node.args[at])
         if name not in term.dims:
-            have = ", ".join(str(d) for d in term.dims) or "none"
+            have = ", ".join(str(d) for d in term.dims if d != self.batch) or "none"
             raise ModelError(
                 f"'{ast.unparse(node.args[0])}' has no dimension '{name}' (it has {have})", code="unknown-dimension"
             )
@@ -198,7 +198,8 @@ class Algebra(ABC):
         """The dimension that an argument names."""
         if not isinstance(node, ast.Name) or node.id not in self.labels:
             raise ModelError(
-                f"'{ast.unparse(node)}' is not a dimension{hint(ast.unparse(node), self.labels)}",
+                f"'{ast.unparse(node)}' is not a dimension"
+                f"{hint(ast.unparse(node), [dim for dim in self.labels if dim != self.batch])}",
                 code="unknown-dimension",
             )
         return node.id

@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bayeslab as bl
@@ -498,3 +499,28 @@ def test_a_list_in_a_node_without_dimensions(text):
     for entry in bl.check, bl.fit:
         with refused("model.bad-dimensions", r"write w\[part\]", where="model.nodes.w"):
             entry(bl.Model(model={"family": "graph", "nodes": nodes}), {"y": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize("text", ["sum(previous(x, 1, start=0), t)", "dot(previous(x, 1, start=0), x0, t)"])
+def test_a_recursion_is_refused_in_the_words_of_the_file(text):
+    nodes = {"x0[s]": "Normal(0, 1)", "x[s, t]": f"{text} + x0", "y[t]": "Normal(sum(x, s), 1)"}
+    model = bl.Model(model={"family": "graph", "nodes": nodes}, dims={"s": 2}, data={"rows": "t"})
+    with refused("model.unknown-dimension", r"'previous\(x, 1, start=0\)' has no dimension 't'"):
+        bl.check(model, {"y": [1.0, 2.0, 0.0]})
+
+
+def test_the_axis_of_many_points_is_not_a_dimension_to_choose():
+    from bayeslab.data.node_values import POINTS, Environment
+    from bayeslab.language.algebra import Term
+    from bayeslab.language.expressions import parse
+    from bayeslab.language.nodes import nodes_of
+
+    model = bl.Model(
+        model={"family": "graph", "nodes": {"m": "Normal(0, 1)", "y[t]": "Normal(m, 1)"}}, data={"rows": "t"}
+    )
+    data = bl.check(model, {"y": [1.0, 2.0, 0.0]})
+    points = Environment(nodes_of(model.model.nodes), data, {"m": Term(np.zeros(5), (POINTS,))})
+    for text in "sum(m, q)", "sum(m * y, q)", "sum(m, t)":
+        with refused("model.unknown-dimension") as error:
+            points.eval(parse(text).tree)
+        assert "__" not in str(error.value)

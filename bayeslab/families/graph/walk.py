@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,7 +16,7 @@ from bayeslab.errors import BayeslabError, DataError, ModelError, listed
 from bayeslab.families.graph.distribution_reader import DistributionReader
 from bayeslab.families.graph.observations import observations, probable, written_apart
 from bayeslab.language.algebra import Term
-from bayeslab.language.nodes import Node, bound_arguments, together, units
+from bayeslab.language.nodes import Node, bound_arguments, call_name, together, units
 
 __all__ = ["Walk", "node_errors"]
 
@@ -252,6 +253,14 @@ class Walk(DistributionReader):
             self.terms[node.name] = Term(whole, node.dims)
 
 
+def as_written(message: str, node: Node) -> str:
+    """A message without the names that a recursion gives to the parts of an expression."""
+    looks = [ast.unparse(part) for part in ast.walk(node.expression.tree) if call_name(part) in ("previous", "lag")]
+    back = looks[0] if len(set(looks)) == 1 else "previous(...)"
+    message = re.sub(r"__now_(\w+)", r"\1", message)
+    return re.sub(r"__part_\d+", "...", re.sub(r"__back_\d+", lambda _: back, message))
+
+
 @contextmanager
 def node_errors(node: Node) -> Iterator[None]:
     """Context in which errors, PyMC's too, point to the node being built."""
@@ -260,8 +269,10 @@ def node_errors(node: Node) -> Iterator[None]:
     except BayeslabError as error:
         if error.path or isinstance(error, DataError):
             raise
-        raise type(error)(error.message, path=node.path, offset=error.offset, code=error.code) from error.__cause__
+        message = as_written(error.message, node)
+        raise type(error)(message, path=node.path, offset=error.offset, code=error.code) from error.__cause__
     except (ValueError, TypeError, NotImplementedError, IndexError, AssertionError, KeyError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         message = lines[0] if lines else type(error).__name__
+        message = as_written(message, node)
         raise ModelError(f"PyMC cannot build '{node.name}': {message}", path=node.path, code="failed") from error
