@@ -321,6 +321,23 @@ def test_a_fit_and_its_summary_load_neither_pymc_nor_pandas(tmp_path, method, mo
 
 
 @pytest.mark.slow(why="processes")
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("eight_schools", "fit.log_prior()"),
+        ("coal_steps", "fit.decode(), fit.states.probabilities()"),
+    ],
+)
+def test_what_is_asked_after_a_fit_loads_no_pymc(name, call):
+    file = PACKAGE.parent / "models" / f"{name}.yaml"
+    code = (
+        f"import bayeslab as bl\nfit = bl.fit({str(file)!r}, method='nuts', draws=50, tune=200, chains=2, runs=None,"
+        f" progress=False)\n{call}"
+    )
+    assert not loaded(code) & {"pymc", "pytensor", "pymc_extras"}
+
+
+@pytest.mark.slow(why="processes")
 def test_import_is_fast():
     """Less than 0.3 s over an interpreter that imports nothing; the best of five."""
 

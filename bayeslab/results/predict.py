@@ -19,6 +19,7 @@ from bayeslab.posterior.contract import Eliminated, Posterior
 from bayeslab.posterior.evaluation import expand
 from bayeslab.posterior.generative import Generative
 from bayeslab.posterior.groups import GraphLayout, Layout, Named, dataset, labelled
+from bayeslab.posterior.machine.arrays import NotLowered
 from bayeslab.posterior.transforms import tables_at, unconstrained
 from bayeslab.preparation import Source, seed_of
 from bayeslab.results import topics
@@ -668,21 +669,45 @@ def log_prior(fit: Fitted) -> xr.Dataset:
     DataError
         The fit has no draws of a parameter of the graph.
     """
-    graph = fit.bound_model.graph()
-    held = posterior_values(fit)
-    lacking = [rv.name for rv in graph.free_RVs if rv.name not in held]
-    if lacking:
-        raise DataError(f"the fit has no draws of '{lacking[0]}', so its prior has no value", code="not-kept")
-    terms = expand(
-        graph, value_draws(fit, graph, None), graph.logp(vars=list(graph.free_RVs), sum=False, jacobian=False)
-    )
-    shape = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
-    coords = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
-    shaped = {rv.name: term.reshape(*shape, *term.shape[1:]) for rv, term in zip(graph.free_RVs, terms, strict=True)}
+    try:
+        machine = fit.bound_model.machine_model()
+        points = _points(fit, machine)
+        terms: Mapping[str, np.ndarray] = machine.log_priors(points)
+        layout: Layout = machine
+    except NotLowered:
+        terms, layout = _graph_log_prior(fit)
+    coords = _coords(fit)
+    shaped = {name: term.reshape(*map(len, coords.values()), *term.shape[1:]) for name, term in terms.items()}
     # The density of a vector, such as a Dirichlet's, has fewer dimensions than its draw.
-    dims = {name: tuple(graph.named_vars_to_dims.get(name) or ())[: values.ndim - 2] for name, values in shaped.items()}
+    dims = {name: tuple(layout.dims.get(name) or ())[: values.ndim - 2] for name, values in shaped.items()}
     dims = {n: d if len(d) == shaped[n].ndim - 2 else _numbered(n, shaped[n]) for n, d in dims.items()}
-    return labelled(shaped, dims, graph.coords, coords, {"creation_library": "bayeslab"}).to_dataset()
+    return labelled(shaped, dims, layout.coords, coords, {"creation_library": "bayeslab"}).to_dataset()
+
+
+def _points(fit: Fitted, machine: MachineModel) -> np.ndarray:
+    """The fit's draws as unconstrained points of a program, shape (chain × draw, n_dim).
+
+    Raises
+    ------
+    DataError
+        The fit has no draws of a parameter.
+    """
+    n_draws = fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"]
+    if fit.has_group("unconstrained_posterior"):
+        raw = fit.data_tree["unconstrained_posterior"].to_dataset()
+        if all(parameter.value_name in raw for parameter in machine.parameters):
+            parts = [raw[parameter.value_name].to_numpy().reshape(n_draws, -1) for parameter in machine.parameters]
+            return np.concatenate([np.empty((n_draws, 0)), *parts], axis=1)
+    held = posterior_values(fit)
+    _refuse_lacking((parameter.name for parameter in machine.parameters), held)
+    return machine.points_at(held, n_draws)
+
+
+def _graph_log_prior(fit: Fitted) -> tuple[dict[str, np.ndarray], GraphLayout]:
+    graph = fit.bound_model.graph()
+    values = value_draws(fit, graph)
+    terms = expand(graph, values, graph.logp(vars=list(graph.free_RVs), sum=False, jacobian=False))
+    return {rv.name: term for rv, term in zip(graph.free_RVs, terms, strict=True)}, GraphLayout(graph)
 
 
 def _numbered(name: str, values: np.ndarray) -> tuple[str, ...]:

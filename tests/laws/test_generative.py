@@ -22,6 +22,7 @@ from tests.models.shipped import MODELS
 NEAR = {"gasoline": 0.03, "birth_weight": 0.03}
 #: Models whose states or functions are integrated out: each observation has its density given all others.
 INTEGRATED = {"airline", "radon_map"}
+LATER = (*SLOW, *SUMS)
 DIMS = {"k": 3, "t": 6, "l": "k"}
 
 
@@ -61,6 +62,20 @@ def test_log_densities_of_observations_are_those_of_the_graph(name):
     source = Source(MODELS / f"{name}.yaml")
     posterior = source.posterior(source.bound(None).dataset)
     agree(posterior, *at_points(posterior, NEAR.get(name, 0.3)))
+
+
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(n, marks=pytest.mark.slow(why="compiles")) for n in LATER)])
+def test_log_priors_are_those_of_the_graph(name):
+    source = Source(MODELS / f"{name}.yaml")
+    posterior = source.posterior(source.bound(None).dataset)
+    machine, graph = posterior.machine_model(), posterior.graph()
+    points = machine.start() + 0.3 * np.random.default_rng(1).standard_normal((4, machine.program.n_dim))
+    mine, values = machine.log_priors(points), MachineDensity(machine, posterior.graph).split(points)
+    theirs = expand(graph, values, graph.logp(vars=graph.free_RVs, sum=False, jacobian=False))
+    assert list(mine) == [rv.name for rv in graph.free_RVs]
+    for rv, terms in zip(graph.free_RVs, theirs, strict=True):
+        # PyMC holds constants such as log(2) in single precision.
+        np.testing.assert_allclose(mine[rv.name], terms, rtol=1e-9, atol=5e-9)
 
 
 def test_log_densities_are_those_of_scipy():

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.families.graph.path_labels import HiddenInGraph, HiddenInProgram, relabelled
+from bayeslab.families.graph.lowering import at_natural_scale
+from bayeslab.families.graph.path_labels import relabelled
+from bayeslab.families.graph.paths_at_draws import HiddenInGraph, HiddenInProgram
 from bayeslab.families.graph.scope import twins_of
 from bayeslab.posterior.transforms import tables_at
 from bayeslab.preparation import Source
@@ -107,14 +109,53 @@ def test_relabelled_draws_are_those_of_the_graph():
     draws["mu"][:, 1] += 3.0
     draws["mu"][turned] = draws["mu"][turned, ::-1]
     draws["P"][turned] = draws["P"][turned][:, ::-1, ::-1]
-    for hidden in (HiddenInProgram(machine), HiddenInGraph(model, sums)):
+    natural = HiddenInProgram(at_natural_scale(posterior.model, posterior.data))
+    for hidden in (natural, HiddenInGraph(model, sums)):
         changed, what = relabelled(hidden, twins_of(posterior.model), draws)
         assert what == "'z'"
         assert (changed["mu"][:, 0] < changed["mu"][:, 1]).all()
-    here, there = (relabelled(h, twins_of(posterior.model), draws)[0] for h in (hidden, HiddenInProgram(machine)))
+    here, there = (relabelled(h, twins_of(posterior.model), draws)[0] for h in (hidden, natural))
     assert here.keys() == there.keys()
     for name in here:
         np.testing.assert_allclose(here[name], there[name], rtol=1e-9)
+
+
+def test_states_are_decoded_where_a_probability_is_zero():
+    """Zero has no unconstrained coordinates."""
+    posterior = posterior_of(CHAIN)
+    draws = {"mu": np.array([[0.0, 1.5]]), "P": np.array([[[0.4, 0.6], [0.0, 1.0]]])}
+    table, _ = posterior.decoded(draws, "smooth", 1, None, 1)
+    paths = list(product(range(2), repeat=4))
+    with np.errstate(divide="ignore"):
+        weights = np.exp([joint("chain", {n: v[0] for n, v in draws.items()}, z, 0) for z in paths])
+    expected = [weights[np.array(paths)[:, t] == 1].sum() / weights.sum() for t in range(4)]
+    np.testing.assert_allclose(table["P(state=1)"], expected, rtol=1e-12)
+
+
+def test_vectors_that_are_out_of_order_have_no_density():
+    """On the natural scale too, where nothing else keeps their order."""
+    posterior = posterior_of(CHAIN | {"mu[kind]": "Ordered(Normal(0, 2))"})
+    hidden = HiddenInProgram(at_natural_scale(posterior.model, posterior.data))
+    draws = {"mu": np.array([[0.0, 1.5], [1.5, 0.0]]), "P": np.full((2, 2, 2), 0.5)}
+    heights = hidden.height(draws)
+    assert np.isfinite(heights[0]), heights
+    assert heights[1] == -np.inf
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", ["coal_steps", "coal_trend", "cows", "dipper", "feeders", "gnp", "polio"])
+def test_paths_at_draws_are_those_of_the_graph(name):
+    posterior = Source(MODELS / f"{name}.yaml").posterior(None)
+    machine = posterior.machine_model()
+    points = machine.start() + 0.3 * np.random.default_rng(2).standard_normal((3, machine.program.n_dim))
+    draws = machine.program.outputs(points)
+    natural = HiddenInProgram(at_natural_scale(posterior.model, posterior.data))
+    graph = HiddenInGraph(*posterior.elimination())
+    assert [path.name for path in natural.paths] == [path.name for path in graph.paths]
+    for mine, theirs in zip(natural.at(draws), graph.at(draws), strict=True):
+        for here, there in zip(mine, theirs, strict=True):
+            for a, b in zip(here, there, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.slow(why="compiles")

@@ -7,28 +7,24 @@ posterior mean of the parameters.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.sequences import row_name
-from bayeslab.errors import DataError, ModelError
-from bayeslab.families.graph.path_sums import PathSum, Sums
+from bayeslab.errors import DataError
+from bayeslab.families.graph.discrete_layout import Latent
+from bayeslab.families.graph.paths_at_draws import Hidden
 from bayeslab.posterior.averaging import AVERAGED
 from bayeslab.posterior.decoding import Decoded, Table, check_method, condition, description, of_sequence
 from bayeslab.posterior.draws import evenly
-from bayeslab.posterior.transforms import tables_at
-
-if TYPE_CHECKING:
-    import pymc
 
 __all__ = ["decoded"]
 
 
 def decoded(
-    model: pymc.Model,
-    sums: Sums,
+    hidden: Hidden,
     data: Data,
     draws: Mapping[str, np.ndarray],
     method: str,
@@ -40,8 +36,8 @@ def decoded(
 
     Parameters
     ----------
-    model, sums
-        The graph on the data.
+    hidden
+        The model on the data.
     draws
         Draws of the parameters, shape (draws, ...).
     method : str
@@ -55,34 +51,25 @@ def decoded(
 
     Raises
     ------
-    OptionError, DataError, ModelError
+    OptionError, DataError
     """
     check_method(method, best)
-    if not sums.paths:
-        tied = [latent.name for latent in sums.latents if latent.path is not None]
-        raise ModelError(
-            f"'{tied[0]}' is summed out together with other discrete nodes, so that its states are those drawn with the"
-            " parameters: see its draws in the posterior"
-            if tied
-            else "the model has no hidden path to decode, such as z[t]: MarkovChain(P)",
-            code="not-applicable" if tied else "other-family",
-        )
-    values = _parameters(model, draws)
+    values = _parameters(hidden, draws)
     n = len(next(iter(values.values()))) if values else 1
     at = "the posterior mean" if n > 1 else "the fit"
-    chances = _averaged(model, sums, values, condition(method), most)
+    chances = _averaged(hidden, values, condition(method), most)
     tables, heights = list[Table](), list[np.ndarray]()
-    middle = {name: value.mean(axis=0, keepdims=True) for name, value in values.items()}
-    (flat,) = next(iter(tables_at(model, sums, middle)))
-    for path, path_tables, average in zip(sums.paths, sums.parts(flat[None]), chances, strict=False):
-        head, kept = _labels(path, data, sequence)
-        if len(sums.paths) > 1:
-            head = {"node": np.full(path.law.n_cells, path.latent.name)} | head
-        cells = _cells(head, kept, path.law.sequence, average, _names(path, data))
+    for k, (latent, average) in enumerate(zip(hidden.paths, chances, strict=True)):
+        law = latent.known_path.law
+        head, kept = _labels(latent, data, sequence)
+        if len(hidden.paths) > 1:
+            head = {"node": np.full(law.n_cells, latent.name)} | head
+        cells = _cells(head, kept, law.sequence, average, _names(latent, data))
         if method != "viterbi":
             tables.append(cells.states(method))
             continue
-        paths, height = path.law.law(*path.at(path_tables[0])).mode(best)
+        middle = {name: value.mean(axis=0, keepdims=True) for name, value in values.items()}
+        paths, height = law.law(*next(hidden.at(middle))[k]).mode(best)
         tables += cells.paths(paths, height)
         heights.append(height)
     return _joined(tables), description(method, n, most, at, heights)
@@ -102,64 +89,61 @@ def _cells(
     )
 
 
-def _parameters(model: pymc.Model, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The draws of the graph's parameters; their levels must be those of the fit."""
+def _parameters(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The draws of the model's parameters; their levels must be those of the fit."""
     out = {}
-    for rv in model.free_RVs:
-        if rv.name not in draws:
-            raise DataError(f"the fit has no draws of '{rv.name}'", code="not-kept")
-        value = np.asarray(draws[rv.name])
-        wanted = tuple(len(model.coords[dim]) for dim in model.named_vars_to_dims.get(rv.name) or ())
+    for name in hidden.parameters:
+        if name not in draws:
+            raise DataError(f"the fit has no draws of '{name}'", code="not-kept")
+        value = np.asarray(draws[name])
+        labels = [hidden.coords[dim] for dim in hidden.dims(name) if dim is not None]
+        wanted = tuple(len(levels) for levels in labels if levels is not None)
         if wanted and value.shape[1:] != wanted:
             raise DataError(
-                f"'{rv.name}' has other levels in these data than in the fit: decode rows of the levels of the fit",
+                f"'{name}' has other levels in these data than in the fit: decode rows of the levels of the fit",
                 code="not-kept",
             )
-        out[rv.name] = value
+        out[name] = value
     return out
 
 
-def _averaged(
-    model: pymc.Model, sums: Sums, values: Mapping[str, np.ndarray], kind: str, most: int
-) -> list[np.ndarray]:
+def _averaged(hidden: Hidden, values: Mapping[str, np.ndarray], kind: str, most: int) -> list[np.ndarray]:
     """P(state) of each path's cells, (cells, states), averaged over draws."""
     n = len(next(iter(values.values()))) if values else 1
     some = evenly(n, most)
-    total = [np.zeros((path.law.n_cells, path.law.n_states)) for path in sums.paths]
-    for tables in tables_at(model, sums, {name: value[some] for name, value in values.items()}):
-        parts = sums.parts(tables)
-        for k, path in enumerate(sums.paths):
-            for table in parts[k]:
-                law = path.law.law(*path.at(table))
-                total[k] += path.smoothed(table) if kind == "smooth" else law.filter(kind)
-    return [summed / len(some) for summed in total]
+    laws = [latent.known_path.law for latent in hidden.paths]
+    total = [np.zeros((law.n_cells, law.n_states)) for law in laws]
+    for pairs in hidden.at({name: value[some] for name, value in values.items()}):
+        for latent, law, pair, chances in zip(hidden.paths, laws, pairs, total, strict=True):
+            chances += law.smoothed(latent.name, *pair) if kind == "smooth" else law.law(*pair).filter(kind)
+    return [chances / len(some) for chances in total]
 
 
-def _labels(path: PathSum, data: Data, sequence: str | None) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def _labels(latent: Latent, data: Data, sequence: str | None) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """The labels of each cell by dimension, and which cells are requested."""
-    dims, shape = path.path.dims, path.latent.shape
+    path, law = latent.known_path, latent.known_path.law
+    dims, shape = path.dims, latent.shape
     grids = np.meshgrid(*(np.asarray(data.labels[dim]) for dim in dims), indexing="ij")
     head = {dim: grid.ravel() for dim, grid in zip(dims, grids, strict=True)}
     if sequence is None:
-        return head, np.arange(path.law.n_cells)
+        return head, np.arange(law.n_cells)
     outer = np.array(
-        [", ".join(str(head[dim][cell]) for dim in dims[:-1]) for cell in range(path.law.n_cells)], dtype=object
+        [", ".join(str(head[dim][cell]) for dim in dims[:-1]) for cell in range(law.n_cells)], dtype=object
     )
     if len(shape) == 1:
-        first = np.unique(path.law.sequence, return_index=True)[1]
-        outer = np.array([str(head[dims[-1]][first[s]]) for s in path.law.sequence], dtype=object)
-        column = path.path.sequence
-        if column is not None and data.has(column):
-            term = data.term(column, missing=True)
+        first = np.unique(law.sequence, return_index=True)[1]
+        outer = np.array([str(head[dims[-1]][first[s]]) for s in law.sequence], dtype=object)
+        if path.sequence is not None and data.has(path.sequence):
+            term = data.term(path.sequence, missing=True)
             values = data.labels[str(term.factor)][term.codes] if term.value is None else term.value
             outer = np.array([row_name(value) for value in np.asarray(values).tolist()], dtype=object)
     return head, of_sequence(outer, sequence)
 
 
-def _names(path: PathSum, data: Data) -> np.ndarray:
+def _names(latent: Latent, data: Data) -> np.ndarray:
     """Labels of the states."""
-    dim = path.path.state
-    return np.asarray(data.labels[dim]) if dim is not None else np.arange(path.law.n_states)
+    dim = latent.known_path.state
+    return np.asarray(data.labels[dim]) if dim is not None else np.arange(latent.states)
 
 
 def _joined(tables: list[Table]) -> Table:

@@ -53,6 +53,12 @@ class Latent:
         """Number of cells."""
         return math.prod(self.shape)
 
+    @property
+    def known_path(self) -> HiddenPath:
+        """The law of its cells, which are a path of hidden states."""
+        assert self.path is not None
+        return self.path
+
 
 @dataclass(frozen=True, eq=False)
 class Table:

@@ -162,8 +162,7 @@ class PathSum:
 
     @property
     def tables(self) -> tuple[Var, ...]:
-        assert self.latent.path is not None
-        return self.latent.path.logs, self.log_emission, *(these.table for these in self.elements)
+        return self.latent.known_path.logs, self.log_emission, *(these.table for these in self.elements)
 
     def drawn(self, tables: Sequence[np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Paths (draws, ...) at log probabilities (draws, length) and log densities (draws, cells, states)."""
@@ -192,8 +191,7 @@ class PathSum:
 
     @property
     def _law(self) -> PathLaw:
-        assert self.latent.path is not None
-        return self.latent.path.law
+        return self.latent.known_path.law
 
 
 @dataclass(frozen=True, eq=False)

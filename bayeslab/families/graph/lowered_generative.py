@@ -13,7 +13,7 @@ from bayeslab.errors import DataError
 from bayeslab.families.graph.gaps import below
 from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.lowered_recursions import RowsInTurn
-from bayeslab.families.graph.lowering import DRAWS, Lowering
+from bayeslab.families.graph.lowering import DRAWS, NaturalScale
 from bayeslab.families.graph.path_laws import HiddenPath
 from bayeslab.families.graph.scope import Purpose
 from bayeslab.families.graph.states import series_of
@@ -71,8 +71,8 @@ class _Path(Law):
         return self.path.law.simulate(np.ascontiguousarray(inputs[0]), rng).reshape(self.shape)
 
 
-class _Generative(Lowering):
-    """Lowers nodes whose values are those of the program's point."""
+class _Generative(NaturalScale):
+    """Lowers nodes that are drawn one after another, without densities of those that hold no data."""
 
     random_nodes: list[RandomNode]
     observed_nodes: list[ObservedNode]
@@ -89,14 +89,10 @@ class _Generative(Lowering):
     def potential(self, node: Node, value: Any) -> None:
         """Potentials are not drawn."""
 
-    def parameter_of(self, shape: tuple[int, ...], transform: Transform | None) -> tuple[Var, Var]:
-        value = self.builder.parameter(int(np.prod(shape))).reshape(shape)
-        return value, value
-
     def free(
         self, name: str, law: Law, dims: tuple[str, ...], transform: Transform | None, start: Var | None = None
     ) -> Var:
-        value = self.parameter_of(law.shape, None)[1]
+        value = self.parameter_of(law.shape, transform)[1]
         self._add(RandomNode(name, law, value), dims)
         return value
 
@@ -130,7 +126,8 @@ class _Generative(Lowering):
     def register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> None:
         law: Law = drawn
         if observed is None:
-            value = self.builder.unknown(law.shape) if node.discrete else self.parameter_of(law.shape, None)[1]
+            discrete, shape = node.discrete, law.shape
+            value = self.builder.unknown(shape) if discrete else self.parameter_of(shape, law.transform())[1]
             self._add(RandomNode(node.name, law, value), dims)
             self.terms[node.name] = Term(value, dims)
             return

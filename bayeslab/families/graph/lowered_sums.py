@@ -146,8 +146,7 @@ def sum_out(
 
 def _along_path(builder: Builder, latent: Latent, log_emission: Var | None, elements: tuple[Elements, ...]) -> PathSum:
     """Add the evidence of a path of hidden states, given log densities (states, cells) of what depends on each cell."""
-    assert latent.path is not None
-    law, logs = latent.path.law, latent.path.logs
+    law, logs = latent.known_path.law, latent.known_path.logs
     if log_emission is None:
         raise NotLowered(latent.name, "a path on which no data depend")
     emission = log_emission.broadcast_to((latent.states, latent.size)).T

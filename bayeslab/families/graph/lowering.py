@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,11 +53,11 @@ from bayeslab.posterior.machine.laws import (
 )
 from bayeslab.posterior.machine.model import MachineModel, Parameter, SummedPart
 from bayeslab.posterior.machine.program import Builder, Program
-from bayeslab.posterior.machine.transforms import Ordered, Transform
+from bayeslab.posterior.machine.transforms import SIMPLEX, Ordered, Transform
 from bayeslab.posterior.machine.vector_laws import vector_law
 from bayeslab.posterior.machine.wrapped import Censored, Truncated
 
-__all__ = ["DRAWS", "Lowering", "lowered"]
+__all__ = ["DRAWS", "Lowering", "NaturalScale", "at_natural_scale", "lowered"]
 
 #: Draws of the prior at which probabilities are checked.
 DRAWS = 3
@@ -81,6 +83,19 @@ def lowered(model: Model, data: Data, *, weights: Mapping[str, np.ndarray] | Non
         except NotLinear:
             continue
     return _lowered(model, data, weights or {}, frozenset())
+
+
+def at_natural_scale(model: Model, data: Data) -> MachineModel:
+    """A model whose hidden nodes are discrete, as a program at whose points parameters have their values.
+
+    Raises
+    ------
+    NotLowered
+        The machine does not know a part of the model.
+    """
+    lowering = NaturalScale(model, data, {}, frozenset())
+    lowering.walk()
+    return lowering.finish()
 
 
 def _lowered(model: Model, data: Data, weights: Mapping[str, np.ndarray], integrals: frozenset[str]) -> MachineModel:
@@ -256,7 +271,8 @@ class Lowering(Walk):
                 self.builder.add(jacobian)
         first = start if transform is None else transform.forward(start)
         value_name = name if transform is None else f"{name}_{transform.name}__"
-        self.parameters.append(Parameter(name, value_name, coordinates.shape, law, transform, value, first))
+        in_order = isinstance(transform, Ordered)
+        self.parameters.append(Parameter(name, value_name, coordinates.shape, law, transform, value, first, in_order))
         if dims:
             self.dims[name] = dims
 
@@ -633,6 +649,44 @@ class Lowering(Walk):
     def mixture(self, weights: Any, components: Any, dims: tuple[str, ...]) -> Law:
         parts = tuple(components) if isinstance(components, list) else (components,)
         return Mixed(self.builder, self.lengths(dims), self.builder.as_var(weights), parts)
+
+
+class NaturalScale(Lowering):
+    """Lowers nodes whose values, not their unconstrained coordinates, are the program's point.
+
+    So a probability can be zero, which has no unconstrained coordinates.
+    """
+
+    @cached_property
+    def shares(self) -> list[tuple[int, int]]:
+        """First and last places of the parameters that are shares, and so positive in the posterior."""
+        return []
+
+    def parameter_of(self, shape: tuple[int, ...], transform: Transform | None) -> tuple[Var, Var]:
+        value = self.builder.parameter(int(np.prod(shape))).reshape(shape)
+        if transform is SIMPLEX:
+            self.shares.append((value.offset, value.offset + value.size))
+        return value, value
+
+    def positive(self, value: Any) -> bool:
+        inside = value.buffer is self.builder.point
+        return (inside and any(a <= value.offset < b for a, b in self.shares)) or super().positive(value)
+
+    def sampled(
+        self,
+        name: str,
+        law: Law,
+        dims: tuple[str, ...],
+        transform: Transform | None,
+        coordinates: Var,
+        value: Var,
+        start: Var,
+    ) -> None:
+        super().sampled(name, law, dims, None, coordinates, value, start)
+        if isinstance(transform, Ordered):
+            self.parameters[-1] = replace(self.parameters[-1], in_order=True)
+            with self.builder.of_part("prior"):
+                self.builder.add(self.builder.elementwise("where", value[..., 1:] >= value[..., :-1], 0.0, -np.inf))
 
 
 def _above_zero(law: Scalar) -> Scalar:

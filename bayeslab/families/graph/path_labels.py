@@ -11,166 +11,28 @@ References
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayeslab.families.graph.discrete_layout import Latent
-from bayeslab.families.graph.lowered_draws import PathSum
+from bayeslab.families.graph.paths_at_draws import Hidden
 from bayeslab.latents.labels.clusters import relabel_by_probabilities
-from bayeslab.posterior.evaluation import expand
-from bayeslab.posterior.machine.model import MachineModel
-from bayeslab.posterior.machine.program import Program
-from bayeslab.posterior.transforms import constrained, tables_at, unconstrained
 
-if TYPE_CHECKING:
-    import pymc
-
-    from bayeslab.families.graph.path_sums import Sums
-
-__all__ = ["Hidden", "HiddenInGraph", "HiddenInProgram", "relabelled"]
+__all__ = ["relabelled"]
 
 # Number of cells used for relabelling, and number of draws at which exchangeability is tested.
 _TELLING, _TRIED = 60, 3
 
 
-class Hidden(ABC):
-    """A model with hidden paths that are summed out, evaluated at draws of its parameters by name."""
-
-    @property
-    @abstractmethod
-    def paths(self) -> Sequence[Latent]:
-        """The paths that are linked to no other discrete node."""
-
-    @property
-    @abstractmethod
-    def parameters(self) -> Sequence[str]:
-        """Names of the parameters."""
-
-    @property
-    @abstractmethod
-    def deterministics(self) -> Sequence[str]:
-        """Names of the deterministic nodes."""
-
-    @abstractmethod
-    def dims(self, name: str) -> tuple[str | None, ...]:
-        """Dimensions of a parameter."""
-
-    @abstractmethod
-    def height(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Log density (draws,) of parameters and data, without Jacobians."""
-
-    @abstractmethod
-    def probabilities(self, paths: Sequence[Latent], draws: Mapping[str, np.ndarray]) -> np.ndarray:
-        """P(state | data) at each draw, of a few cells: (draws, cells, states)."""
-
-    @abstractmethod
-    def computed(self, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The deterministic nodes at each draw."""
-
-
-@dataclass(frozen=True, eq=False)
-class HiddenInGraph(Hidden):
-    """A graph of PyMC for fitting, and its sums."""
-
-    model: pymc.Model
-    sums: Sums
-
-    @property
-    def paths(self) -> Sequence[Latent]:
-        return [path.latent for path in self.sums.paths]
-
-    @property
-    def parameters(self) -> Sequence[str]:
-        return [rv.name for rv in self.model.free_RVs]
-
-    @property
-    def deterministics(self) -> Sequence[str]:
-        return [d.name for d in self.model.deterministics]
-
-    def dims(self, name: str) -> tuple[str | None, ...]:
-        return tuple(self.model.named_vars_to_dims.get(name) or ())
-
-    def height(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
-        model = self.model
-        with np.errstate(all="ignore"):
-            values = unconstrained(model, draws)
-            terms = expand(
-                model, values, model.logp(vars=[*model.free_RVs, *model.observed_RVs], sum=False, jacobian=False)
-            )
-            total = sum((term.reshape(len(term), -1).sum(axis=1) for term in terms), start=np.zeros(len(terms[0])))
-            if np.isnan(total).any():
-                return total
-            return np.asarray(
-                total + np.concatenate([self.sums.log_evidence(t) for t in tables_at(model, self.sums, draws)])
-            )
-
-    def probabilities(self, paths: Sequence[Latent], draws: Mapping[str, np.ndarray]) -> np.ndarray:
-        which, out = [k for k, path in enumerate(self.sums.paths) if path.latent in paths], list[np.ndarray]()
-        for tables in tables_at(self.model, self.sums, draws):
-            parts = self.sums.parts(tables)
-            for n in range(len(tables)):
-                out.append(_some_cells([self.sums.paths[k].smoothed(parts[k][n]) for k in which]))
-        return np.stack(out)
-
-    def computed(self, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        whole = constrained(self.model, unconstrained(self.model, draws))
-        return {name: whole[name] for name in self.deterministics if name in whole}
-
-
-@dataclass(frozen=True, eq=False)
-class HiddenInProgram(Hidden):
-    """A program of the density machine."""
-
-    machine: MachineModel
-
-    @cached_property
-    def _parts(self) -> list[tuple[int, PathSum]]:
-        return [(k, part) for k, part in enumerate(self.machine.sums) if isinstance(part, PathSum)]
-
-    @cached_property
-    def _without_jacobian(self) -> Program:
-        return Program(self.machine.builder, ("prior", "likelihood"))
-
-    @property
-    def paths(self) -> Sequence[Latent]:
-        return [part.latent for _, part in self._parts]
-
-    @property
-    def parameters(self) -> Sequence[str]:
-        return [parameter.name for parameter in self.machine.parameters]
-
-    @property
-    def deterministics(self) -> Sequence[str]:
-        return self.machine.deterministics
-
-    def dims(self, name: str) -> tuple[str | None, ...]:
-        return tuple(self.machine.dims.get(name) or ())
-
-    def height(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
-        with np.errstate(all="ignore"):
-            points = self.machine.points_at(draws)
-        return np.array([self._without_jacobian.value_and_gradient(point)[0] for point in points])
-
-    def probabilities(self, paths: Sequence[Latent], draws: Mapping[str, np.ndarray]) -> np.ndarray:
-        which, out = [(k, part) for k, part in self._parts if part.latent in paths], list[np.ndarray]()
-        for tables in self.machine.tables_at(self.machine.points_at(draws)):
-            for n in range(len(tables[which[0][0]][0])):
-                out.append(_some_cells([part.smoothed([table[n] for table in tables[k]]) for k, part in which]))
-        return np.stack(out)
-
-    def computed(self, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        whole = self.machine.program.outputs(self.machine.points_at(draws))
-        return {name: whole[name] for name in self.deterministics}
-
-
-def _some_cells(probabilities: Sequence[np.ndarray]) -> np.ndarray:
-    whole = np.concatenate(probabilities)
-    return np.asarray(whole[np.unique(np.linspace(0, len(whole) - 1, _TELLING).astype(int))])
+def _probabilities(hidden: Hidden, paths: Sequence[Latent], draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    """P(state | data) at each draw, of a few cells: (draws, cells, states)."""
+    which, out = [k for k, path in enumerate(hidden.paths) if path in paths], list[np.ndarray]()
+    for pairs in hidden.at(draws):
+        paths_and_pairs = [(hidden.paths[k], pairs[k]) for k in which]
+        whole = np.concatenate([path.known_path.law.smoothed(path.name, *pair) for path, pair in paths_and_pairs])
+        out.append(whole[np.unique(np.linspace(0, len(whole) - 1, _TELLING).astype(int))])
+    return np.stack(out)
 
 
 def relabelled(
@@ -202,7 +64,7 @@ def relabelled(
         touched = {name for name in moved if axes & set(hidden.dims(name))}
         if paths[0].states < 2 or not touched or not _exchangeable(hidden, moved, axes):
             continue
-        moves = relabel_by_probabilities(hidden.probabilities(paths, moved))
+        moves = relabel_by_probabilities(_probabilities(hidden, paths, moved))
         moves = moves[:, _rule(hidden, _permuted(hidden, moved, moves, axes), dim)]
         moved = _permuted(hidden, moved, moves, axes)
         back = np.argsort(moves, axis=1)

@@ -88,8 +88,7 @@ class PathSum:
     @property
     def path(self) -> HiddenPath:
         """The node's law, dimensions and names of states."""
-        assert self.latent.path is not None
-        return self.latent.path
+        return self.latent.known_path
 
     def at(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log probabilities of the path, and log p(data of a cell | state) (cells, states), from a flat vector."""
@@ -310,8 +309,7 @@ def _path_densities(latents: Sequence[Latent]) -> list[Density]:
 
 def _summed(latent: Latent, met: Sequence[tuple[Density, Any, np.ndarray]]) -> PathSum:
     """The sum over one node's paths, which are not linked to other discrete nodes."""
-    assert latent.path is not None
-    law, logs = latent.path.law, latent.path.logs
+    law, logs = latent.known_path.law, latent.known_path.logs
     n_logs = int(logs.type.shape[0]) if logs.type.shape[0] is not None else int(logs.shape[0].eval())
     emissions, tables, place = list[Emission](), [logs], n_logs
     total, constants = None, []

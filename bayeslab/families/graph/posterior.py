@@ -17,15 +17,16 @@ from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
 from bayeslab.families.graph import marginalized as with_extras
 from bayeslab.families.graph.builder import Builder
 from bayeslab.families.graph.conjugacy import closed_form
+from bayeslab.families.graph.decoding import decoded as states
 from bayeslab.families.graph.discrete_only import DiscretePiece, all_discrete
 from bayeslab.families.graph.domains import Domains
 from bayeslab.families.graph.gaps import nodes_with_gaps
 from bayeslab.families.graph.integrals import integrals_of
 from bayeslab.families.graph.lowered_draws import Integral
 from bayeslab.families.graph.lowered_generative import generative
-from bayeslab.families.graph.lowering import lowered
-from bayeslab.families.graph.path_labels import Hidden, HiddenInGraph, HiddenInProgram
+from bayeslab.families.graph.lowering import at_natural_scale, lowered
 from bayeslab.families.graph.path_labels import relabelled as renamed
+from bayeslab.families.graph.paths_at_draws import Hidden, HiddenInGraph, HiddenInProgram
 from bayeslab.families.graph.processes import check_inputs, unserved_lengthscales
 from bayeslab.families.graph.scope import lengths_of, twins_of
 from bayeslab.families.graph.spec import Graph
@@ -378,7 +379,7 @@ class GraphPosterior(Posterior):
     def _hidden(self) -> Hidden | None:
         """The model at draws of its parameters: a program if the machine knows it, otherwise a graph of PyMC."""
         try:
-            return HiddenInProgram(self.machine_model())
+            return HiddenInProgram(at_natural_scale(self.model, self.data))
         except NotLowered:
             model_and_sums = self._with_paths()
             return None if model_and_sums is None else HiddenInGraph(*model_and_sums)
@@ -387,14 +388,18 @@ class GraphPosterior(Posterior):
         self, draws: Draws, method: str, best: int, sequence: str | None, most: int = AVERAGED
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Decode hidden paths: see :func:`bayeslab.results.decode.decode`."""
-        from bayeslab.families.graph.decoding import decoded as states
-
-        model_and_sums = self._with_paths()
-        if model_and_sums is None:
+        hidden = self._hidden() if self.hidden_paths() else None
+        if hidden is None:
             raise ModelError(
                 "the model has no hidden path to decode, such as z[t]: MarkovChain(P)", code="other-family"
             )
-        return states(*model_and_sums, self.data, draws, method, best, sequence, most)
+        if not hidden.paths:
+            raise ModelError(
+                f"'{self.hidden_paths()[0]}' is summed out together with other discrete nodes, so that its states are"
+                " those drawn with the parameters: see its draws in the posterior",
+                code="not-applicable",
+            )
+        return states(hidden, self.data, draws, method, best, sequence, most)
 
     def functions(self) -> tuple[str, ...]:
         """Nodes ``GaussianProcess``."""

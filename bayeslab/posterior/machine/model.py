@@ -49,6 +49,8 @@ class Parameter:
         The node's value.
     start : Var
         The coordinates at which searches start: those of PyMC's support point.
+    in_order : bool
+        Whether the elements of the value increase along its last axis.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Parameter:
     transform: Transform | None
     value: Var
     start: Var
+    in_order: bool = False
 
     @property
     def size(self) -> int:
@@ -135,6 +138,28 @@ class MachineModel:
         """Parameters and deterministic nodes at unconstrained points (points, n_dim), by name."""
         return self.program.outputs(points)
 
+    def log_priors(self, points: np.ndarray) -> dict[str, np.ndarray]:
+        """Log prior density (points, ...) of each parameter at points, without the Jacobians of transforms.
+
+        An ordered vector has one density.
+
+        Raises
+        ------
+        NotLowered
+            The density of a parameter is known as a sum only.
+        """
+        logs = {}
+        for parameter in self.parameters:
+            law = parameter.law
+            each = law.log_density(parameter.value).broadcast_to(law.shape[: len(law.shape) - law.support])
+            logs[parameter.name] = each.sum(-1) if parameter.in_order else each
+        moving = {name: var for name, var in logs.items() if not var.constant}
+        values = Program(self.builder, (), moving).outputs(points) if moving else {}
+        return {
+            name: values[name] if name in values else np.broadcast_to(var.value, (len(points), *var.shape))
+            for name, var in logs.items()
+        }
+
     def prior_points(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Draws from the prior, unconstrained, shape (n, n_dim).
 
@@ -147,8 +172,7 @@ class MachineModel:
         for parameter in self.parameters:
             inputs = self.values_at(parameter.law.inputs, points)
             drawn = [parameter.law.draw(rng, [values[i] for values in inputs]) for i in range(n)]
-            ordered = parameter.transform is not None and parameter.transform.name == "ordered"
-            if ordered and parameter.law.exchangeable:  # otherwise draws without the order are left out
+            if parameter.in_order and parameter.law.exchangeable:  # otherwise draws without the order are left out
                 drawn = [np.sort(x, axis=-1) for x in drawn]
             placed = self._coordinates(parameter, drawn, points)
             points[:, at : at + parameter.size] = np.stack([np.ravel(x) for x in placed])
@@ -176,7 +200,9 @@ class MachineModel:
         for parameter in self.parameters:
             values = np.asarray(draws[parameter.name], dtype=np.float64)
             transform = parameter.transform
-            if transform is not None and transform.batched:
+            if transform is None:
+                placed = values
+            elif transform.batched:
                 builder, bounds = Builder(), self.values_at(transform.inputs, points)
                 ndim = len(parameter.law.shape)
                 given = [builder.constant(b.reshape(n, *[1] * (ndim - b.ndim + 1), *b.shape[1:])) for b in bounds]

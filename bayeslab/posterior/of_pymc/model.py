@@ -24,7 +24,7 @@ from bayeslab.posterior.machine.arrays import NotLowered, Var
 from bayeslab.posterior.machine.laws import Law
 from bayeslab.posterior.machine.model import MachineModel, Parameter
 from bayeslab.posterior.machine.program import Builder
-from bayeslab.posterior.machine.transforms import Transform
+from bayeslab.posterior.machine.transforms import Ordered, Transform
 from bayeslab.posterior.of_pymc.distributions import GraphLaw, law_of
 from bayeslab.posterior.of_pymc.loops import scanned
 from bayeslab.posterior.of_pymc.reader import UNREAD, Gap, Reader
@@ -145,7 +145,8 @@ class _Lowering:
                 self.builder.add(jacobian)
         start = self._start(rv, law, transform, coordinates)
         name = str(value_variable.name)
-        self.parameters.append(Parameter(str(rv.name), name, shape, law, transform, value, start))
+        in_order = isinstance(transform, Ordered)
+        self.parameters.append(Parameter(str(rv.name), name, shape, law, transform, value, start, in_order))
 
     def _observed(self, rv: Variable) -> None:
         values = self.reader.known[rv]
