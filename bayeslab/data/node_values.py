@@ -17,7 +17,7 @@ from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
-from bayeslab.language.nodes import Node
+from bayeslab.language.nodes import Node, byproducts
 
 __all__ = ["POINTS", "Environment", "NotExact"]
 
@@ -69,6 +69,7 @@ def _unknown(nodes: Mapping[str, Node], columns: set[str]) -> frozenset[str]:
     Nodes computed from data alone are data: their sums keep the values of the fit when there are new rows.
     """
     out = {name for name, node in nodes.items() if name not in columns and node.kind != "deterministic"}
+    out |= byproducts(nodes).keys()
     while more := {name for name, node in nodes.items() if name not in out | columns and node.parents & out}:
         out |= more
     return frozenset(out)
@@ -99,7 +100,7 @@ class Environment:
     ) -> None:
         self.only = only or {}
         self.nodes, self.data, self.values, self.trees = nodes, data, dict(values), trees or {}
-        self.columns = data.names()
+        self.columns, self._byproducts = data.names(), byproducts(nodes)
         self._known: dict[str, Term] = {}
         labels = dict(data.labels) | {POINTS: np.zeros(0)}
         self._evaluator = _Evaluator(
@@ -126,6 +127,8 @@ class Environment:
         if name in self.values:
             return self.values[name]
         node = self.nodes.get(name)
+        if name in self._byproducts:
+            raise NotExact(f"'{name}' has no value here")
         if node is None or name in self.columns:
             return self.data_of(node) if node is not None else self.data.term(name)
         if node.kind != "deterministic" or node.recursive:

@@ -276,7 +276,7 @@ def held_out(fit: Fitted, node: str, position: int) -> float | None:
         return _held_out_of_structures(fit, node, position)
     if fit.method == "gibbs":
         return _held_out_by_gibbs(fit, node, position)
-    if fit.bound_model.elimination() is not None:
+    if fit.bound_model.summing() is not None or fit.bound_model.elimination() is not None:
         return _held_out_of_sums(fit, node, position)
     return _held_out_by_engine(fit, node, position)
 

@@ -364,6 +364,17 @@ def test_slopes_of_a_trend():
         assert GRAPH.compile(*bound(model(nodes | more), DATA)).integrated() == {}
 
 
+def test_slopes_of_a_trend_are_part_of_expressions():
+    """They have no value before sampling, so nothing is checked of it."""
+    nodes = PRIORS | {
+        "trend[month]": "LocalTrend(sl, ss, initial=Normal(1, 2), initial_slope=Normal(0.5, 0.1))",
+        "rise[month]": "2 * trend_slope + price",
+        "most": "max(trend_slope)",
+        "y[month]": "Normal(trend, s)",
+    }
+    assert bl.check(model(nodes), DATA)
+
+
 @pytest.mark.parametrize("named", [True, False], ids=["months with names", "months by number"])
 def test_people_go_on_apart(named):
     """Each person's states after the last month, found by the person's name; the same rows have the states they had."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -14,6 +17,7 @@ from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.posterior.machine.generative import MachineGenerative
 from bayeslab.posterior.transforms import tables_at
 from bayeslab.preparation import Source
+from bayeslab.results.fitted import bound_to
 from bayeslab.results.predict import pointwise_graph
 from tests.laws.test_machine_models import QUICK, SLOW, SUMS
 from tests.models.shipped import MODELS
@@ -280,6 +284,74 @@ def test_states_and_functions_are_those_of_the_graph(name):
         assert mine.keys() == theirs.keys()
         for key, value in theirs.items():
             np.testing.assert_allclose(mine[key], value, rtol=1e-9, atol=1e-9)
+
+
+#: Models of states, and the rows that follow those of their fit.
+GOING_ON = {
+    "level": ({"level[row]": "LocalLevel(s, initial=Normal(1, 2))"}, {}),
+    "trend": (
+        {"level[row]": "LocalTrend(s, 0.5, initial=Normal(1, 2), initial_slope=Normal(0, 1))",
+         "rise[row]": "level_slope + x"}, {},
+    ),
+    "season": ({"level[row]": "Seasonal(4, s, initial=ZeroSumNormal(2))"}, {}),
+    "runs": (
+        {"level[row]": "LocalLevel(s, initial=Normal(1, 2), sequence=run)"},
+        {"old": np.repeat([7, 3], [5, 4]), "new": np.array([7, 3, 3, 5])},
+    ),
+}  # fmt: skip
+
+
+def later_rows(nodes, old, new):
+    """The posterior of a model at new rows."""
+    posterior = posterior_of(nodes, **old)
+    return posterior.on(bound_to(SimpleNamespace(model=posterior.model, data=posterior.data), pd.DataFrame(new)))
+
+
+@pytest.mark.parametrize("name", GOING_ON)
+def test_states_go_on_as_in_the_graph(name):
+    """With the same standard normals, of the rows of the fit and of later ones."""
+    more, run = GOING_ON[name]
+    rng, nodes = np.random.default_rng(3), {"s": "HalfNormal(1)", **more, "y[row]": "Normal(level, s)"}
+    old, new = ({"x": rng.normal(size=n)} | ({"run": run[word]} if run else {}) for n, word in ((9, "old"), (4, "new")))
+    later = later_rows(nodes, old | {"y": rng.normal(size=9)}, new)
+    mine, graph = later.generative("predict", ("y",)), GraphGenerative(later.graph(purpose="predict", targets=("y",)))
+    assert isinstance(mine, MachineGenerative)
+    assert mine.random == graph.random
+    given = {"s": rng.uniform(0.5, 2, 6)}
+    given |= {n: rng.normal(size=(6, *mine._var(n).shape)) for n in mine.random if n.startswith("_")}
+    assert {"_level_z", "_level_new"} == given.keys() - {"s"}
+    for key, theirs in graph.draw(graph.computed, given, 1).items():
+        np.testing.assert_allclose(mine.draw([key], given, 1)[key], theirs, rtol=1e-12, atol=1e-12)
+    assert {key: mine.dims.get(key) for key in graph.computed} == {key: graph.dims[key] for key in graph.computed}
+
+
+@pytest.mark.parametrize("text", ["ExpQuad(x, 1.5, s)", "ExpQuad(x, 1.5, s), approximation=hsgp, domain=[-9, 9]"])
+def test_functions_at_new_rows_are_normal_given_those_of_the_fit(text):
+    x, new, n = np.array([0.0, 0.7, 1.1, 2.5, 4.2]), np.array([1.1, 1.8, 6.0]), 6000
+    later = later_rows(
+        {"s": "HalfNormal(1)", "f[row]": f"GaussianProcess({text})", "y[row]": "Normal(f, 1)"},
+        {"x": x, "y": np.zeros(5)}, {"x": new},
+    )  # fmt: skip
+    nodes, rng = later.generative("predict", ("y",)), np.random.default_rng(4)
+    assert isinstance(nodes, MachineGenerative)
+    z = rng.normal(size=nodes._var("_f_z").shape)
+    given = {"s": np.full(n, 0.8), "_f_z": np.tile(z, (n, 1))}
+    f = nodes.draw(["f"], given, 5)["f"]
+    if "hsgp" in text:  # sums of sines, whose weights are those of the fit
+        assert nodes.random == ("s", "_f_z", "y")
+        graph = GraphGenerative(later.graph(purpose="predict", targets=("y",)))
+        np.testing.assert_allclose(f[:1], graph.draw(["f"], {k: v[:1] for k, v in given.items()}, 1)["f"], rtol=1e-12)
+        return
+
+    def covariance(a, b):
+        return 0.64 * np.exp(-0.5 * np.subtract.outer(a, b) ** 2 / 1.5**2)
+
+    old = covariance(x, x) + 0.64e-8 * np.eye(5)
+    gain = covariance(new, x) @ np.linalg.inv(old)
+    expected, left = gain @ np.linalg.cholesky(old) @ z, covariance(new, new) - gain @ covariance(x, new)
+    np.testing.assert_allclose(f[:, 0], expected[0], atol=1e-6)
+    assert np.all(np.abs(f[:, 1:].mean(axis=0) - expected[1:]) < 5 * np.sqrt(np.diag(left)[1:] / n))
+    np.testing.assert_allclose(np.cov(f[:, 1:].T), left[1:, 1:], atol=6 * np.sqrt(2 / n) * left.max())
 
 
 def check_terms(posterior, spread):

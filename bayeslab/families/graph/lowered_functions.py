@@ -7,11 +7,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from bayeslab.data.bound import Data
+from bayeslab.errors import DataError
 from bayeslab.families.graph.function_layout import FunctionNode
-from bayeslab.families.graph.processes import JITTER, Process, basis_of, inputs_of, process_of
+from bayeslab.families.graph.processes import JITTER, Process, basis_of, functions_refused, inputs_of, process_of
 from bayeslab.families.graph.spectra import roots_of_spectrum
 from bayeslab.families.graph.state_components import component_of
-from bayeslab.families.graph.states import cells_of
+from bayeslab.families.graph.states import times_of
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.nodes import Node
@@ -55,40 +56,62 @@ class Reader(Protocol):
         """A parameter, its batch dimensions first, then its core dimensions."""
         ...
 
-    def normals(self, node: Node, along: str, outer: tuple[str, ...], count: int) -> Var:
+    def normals(self, node: Node, along: str, outer: tuple[str, ...], count: int, suffix: str = "z") -> Var:
         """Standard normals behind a node: ``count`` for each cell of the outer dimensions."""
+        ...
+
+    def at_new_inputs(self, node: Node, process: Process, theta: Var, z: Var, x: np.ndarray, new: np.ndarray) -> Var:
+        """Values (functions, new inputs) of a function, given those at inputs x, made of z (functions, inputs)."""
         ...
 
 
 def sampled_function(reader: Reader, node: Node) -> Var:
     """Values of a function at its inputs, linear in standard normals ``_f_z``.
 
-    There is one for each distinct input, or for each basis function of an approximation.
+    There is one for each distinct input of the fit, or for each basis function of an approximation.
     """
-    process = process_of(node, reader.nodes, reader.data)
-    inputs = inputs_of(process, node, reader.nodes, reader.data)
+    data = reader.data
+    fitted = data if data.origin is None or data.fitted else data.origin
+    process = process_of(node, reader.nodes, fitted)
+    inputs = inputs_of(process, node, reader.nodes, fitted)
+    rows = inputs if fitted is data else inputs_of(process, node, reader.nodes, data, fitted=False)
     values, backend = hyperparameters(reader, process), reader.evaluator.backend
     if not process.approximate:
         x, place = inputs.distinct
         z = reader.normals(node, "inputs", node.dims[:-1], len(x)).reshape(-1, len(x))
         arrays = (*process.kernel.program, np.ascontiguousarray(x.T), np.array([JITTER]))
-        f = called(COLOURED, COLOURED_GRADIENT, _vector(reader, process, values), z, z.shape, *arrays)
+        theta = _vector(reader, process, values)
+        f = called(COLOURED, COLOURED_GRADIENT, theta, z, z.shape, *arrays)
+        if rows is not inputs:
+            distinct, where = rows.distinct
+            place = inputs.places(distinct)
+            unknown = np.flatnonzero(place < 0)
+            if len(unknown):
+                new = reader.at_new_inputs(node, process, theta, z, x, distinct[unknown])
+                f = reader.builder.concatenate([f, new], 1)
+                place[unknown] = len(x) + np.arange(len(unknown))
+            place = place[where]
         return f[:, place].reshape(reader.lengths(node.dims))
     basis = basis_of(process, inputs, node, reader.nodes)
     z = reader.normals(node, "functions", node.dims[:-1], basis.n_functions).reshape(-1, basis.n_functions)
     weights = z * roots_of_spectrum(backend, basis, values)
-    features = np.ascontiguousarray(basis.features(inputs.x), dtype=np.float64)
+    try:
+        features = np.ascontiguousarray(basis.features(rows.x), dtype=np.float64)
+    except DataError as error:
+        raise functions_refused(error, node) from None
     rows = [reader.builder.matmul(features, weights[k]) for k in range(len(weights))]
     return reader.builder.concatenate(rows).reshape(reader.lengths(node.dims))
 
 
 def sampled_states(reader: Reader, node: Node) -> tuple[Var, ...]:
     """The values of a node of states, and of a local trend its slopes, made of standard normals ``_level_z``."""
-    component, cells = component_of(reader, node), cells_of(node, reader.data)  # type: ignore[arg-type]
-    begins = cells.normals(component.d, component.q)
-    z, lengths = reader.normals(node, "normals", (), int(begins[-1])), reader.lengths(node.dims)
+    component = component_of(reader, node)  # type: ignore[arg-type]
+    cells, begins, count, later = times_of(node, reader.data, component.d, component.q)
+    z, lengths = reader.normals(node, "normals", (), count), reader.lengths(node.dims)
+    if later:
+        z = reader.builder.concatenate([z, reader.normals(node, "later_normals", (), later, "new")])
     sets = cells.batch if component.sets > 1 else np.zeros(len(cells.starts), np.int64)
-    arrays = (cells.starts, begins[:-1], sets, component.moves, np.array([component.d, component.q]))
+    arrays = (cells.starts, begins, sets, component.moves, np.array([component.d, component.q]))
 
     def read(parameters: Var) -> Var:
         out = called(COMPONENT, COMPONENT_GRADIENT, parameters, z, (len(cells.starts),), *arrays)

@@ -15,11 +15,12 @@ from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.lowered_recursions import RowsInTurn
 from bayeslab.families.graph.lowering import DRAWS, NaturalScale
 from bayeslab.families.graph.path_laws import HiddenPath
+from bayeslab.families.graph.processes import JITTER, Process
 from bayeslab.families.graph.scope import Purpose
-from bayeslab.families.graph.states import series_of
 from bayeslab.language.algebra import Term
 from bayeslab.language.nodes import Node
 from bayeslab.language.spec import Model
+from bayeslab.latents.gaussian_process.gaussian_process import at_new_inputs
 from bayeslab.posterior.machine.arrays import NotLowered, Var
 from bayeslab.posterior.machine.generative import MachineGenerative, ObservedNode, RandomNode
 from bayeslab.posterior.machine.laws import Law, Scalar
@@ -71,6 +72,40 @@ class _Path(Law):
         return self.path.law.simulate(np.ascontiguousarray(inputs[0]), rng).reshape(self.shape)
 
 
+@dataclass(frozen=True, eq=False)
+class _AtNewInputs(Law):
+    """Values of functions at new inputs, given those at other inputs.
+
+    Attributes
+    ----------
+    process : Process
+    theta : Var
+        Hyperparameters.
+    z : Var (functions, inputs)
+        Standard normals that the values at the other inputs are made of.
+    x, new : ndarray
+        Inputs.
+    """
+
+    process: Process
+    theta: Var
+    z: Var
+    x: np.ndarray
+    new: np.ndarray
+
+    def log_density(self, x: Var) -> Var:
+        raise NotLowered("GaussianProcess", "the density of a function at new inputs")
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        return (self.theta, self.z)
+
+    def draw(self, rng: np.random.Generator, inputs: Sequence[np.ndarray]) -> np.ndarray:
+        theta, z = inputs
+        weights, spread = at_new_inputs(self.process.kernel, theta, self.x, self.new, nugget=JITTER)
+        return z @ weights.T + rng.standard_normal((len(z), len(self.new))) @ spread.T
+
+
 class _Generative(NaturalScale):
     """Lowers nodes that are drawn one after another, without densities of those that hold no data."""
 
@@ -80,10 +115,6 @@ class _Generative(NaturalScale):
     def walk(self) -> None:
         """Evaluate every node."""
         self.random_nodes, self.observed_nodes = [], []
-        if self.data.origin is not None and series_of(self.data) is not self.data:
-            fitted = [node for node in self.nodes.values() if node.states or node.process]
-            if fitted:
-                raise NotLowered(fitted[0].name, "values at other rows than those of the fit")
         super().walk()
 
     def potential(self, node: Node, value: Any) -> None:
@@ -162,6 +193,12 @@ class _Generative(NaturalScale):
             return nodes.draw([""], {}, 0, DRAWS)[""]
         except DataError:
             return None
+
+    def at_new_inputs(self, node: Node, process: Process, theta: Var, z: Var, x: np.ndarray, new: np.ndarray) -> Var:
+        value = self.parameter_of((z.shape[0], len(new)), None)[1]
+        law = _AtNewInputs(self.builder, value.shape, process, theta, z, x, new)
+        self._add(RandomNode(f"_{node.name}_new", law, value), ())
+        return value
 
     def row_by_row(self, group: list[Node]) -> None:
         if any(node.kind == "random" for node in group):

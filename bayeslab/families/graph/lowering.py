@@ -28,10 +28,11 @@ from bayeslab.families.graph.lowered_integrals import integrate
 from bayeslab.families.graph.lowered_recursions import computed_rows, sampled_rows
 from bayeslab.families.graph.lowered_rows import HiddenRows
 from bayeslab.families.graph.lowered_sums import states_of, sum_out
+from bayeslab.families.graph.processes import Process
 from bayeslab.families.graph.scope import Purpose
 from bayeslab.families.graph.spec import spec_of
 from bayeslab.families.graph.state_components import StateNode, component_of
-from bayeslab.families.graph.states import cells_of, check_state_node
+from bayeslab.families.graph.states import cells_of, check_state_node, series_of
 from bayeslab.families.graph.walk import Walk
 from bayeslab.language.algebra import Term
 from bayeslab.language.backends import Backend
@@ -559,7 +560,7 @@ class Lowering(Walk):
             self.terms[node.name] = Term(function.symbol, node.dims)
             return
         if (node.process or node.states) and observed is None:
-            if node.states:
+            if node.states and series_of(self.data) is self.data:
                 check_state_node(node, self.nodes, self.data)
             values = sampled_states(self, node) if node.states else (sampled_function(self, node),)
             for name, value in zip(self._names_of(node), values, strict=True):
@@ -572,12 +573,15 @@ class Lowering(Walk):
         """The names of a node's values, and of the slopes of a trend."""
         return (node.name, *(name for name, maker in byproducts(self.nodes).items() if maker == node.name))
 
-    def normals(self, node: Node, along: str, outer: tuple[str, ...], count: int) -> Var:
-        name, dim = f"_{node.name}_z", f"{node.name}_{along}"
+    def normals(self, node: Node, along: str, outer: tuple[str, ...], count: int, suffix: str = "z") -> Var:
+        name, dim = f"_{node.name}_{suffix}", f"{node.name}_{along}"
         self.coordinate(dim, list(range(count)))
         shape = (*self.lengths(outer), count)
         law = Scalar(self.builder, shape, "Normal", (self.builder.constant(0.0), self.builder.constant(1.0)))
         return self.free(name, law, (*outer, dim), None)
+
+    def at_new_inputs(self, node: Node, process: Process, theta: Var, z: Var, x: np.ndarray, new: np.ndarray) -> Var:
+        raise NotLowered(node.name, "the density of a function at inputs that the fit has not")
 
     def recursion(self, node: Node) -> Term:
         return computed_rows(self, [node])[node.name]

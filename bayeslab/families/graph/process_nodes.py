@@ -13,12 +13,11 @@ from pytensor.gradient import DisconnectedType, disconnected_type
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
-from scipy.linalg import solve_triangular
 
 from bayeslab.families.graph.processes import JITTER
 from bayeslab.latents.gaussian_process import covariance_kernels as kernels
 from bayeslab.latents.gaussian_process.covariance import Kernel
-from bayeslab.latents.gaussian_process.gaussian_process import factor
+from bayeslab.latents.gaussian_process.gaussian_process import at_new_inputs
 
 __all__ = ["AtNewInputs", "Coloured", "at_inputs"]
 
@@ -118,9 +117,4 @@ class AtNewInputs(Op):
 
     def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
         (theta,) = inputs
-        lower, _ = factor(self.kernel, theta, self.x, np.zeros(len(self.x)), nugget=JITTER)
-        across = self.kernel.matrix(theta, self.new, self.x)
-        weights = solve_triangular(lower, across.T, lower=True).T
-        rest = self.kernel.matrix(theta, self.new) - weights @ weights.T
-        values, vectors = np.linalg.eigh(0.5 * (rest + rest.T))
-        outputs[0][0], outputs[1][0] = weights, vectors * np.sqrt(np.maximum(values, 0.0))
+        outputs[0][0], outputs[1][0] = at_new_inputs(self.kernel, theta, self.x, self.new, nugget=JITTER)

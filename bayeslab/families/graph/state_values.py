@@ -16,7 +16,7 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_
 
 from bayeslab.families.graph.parameter_reader import ParameterReader
 from bayeslab.families.graph.state_components import Component, component_of
-from bayeslab.families.graph.states import Cells, cells_of, extended, series_of
+from bayeslab.families.graph.states import Cells, times_of
 from bayeslab.language.nodes import Node
 from bayeslab.latents.linear_gaussian import structural_component_kernels as kernels
 
@@ -117,23 +117,13 @@ def state_values(reader: ParameterReader, node: Node) -> tuple[Any, ...]:
     """
     import pymc as pm
 
-    data = reader.data
-    fitted = series_of(data)
     component = component_of(reader, node)
-    before = cells_of(node, fitted)
-    begins = before.normals(component.d, component.q)
-    name, dim = normals_of(reader, node, int(begins[-1]))
+    cells, places, count, later = times_of(node, reader.data, component.d, component.q)
+    name, dim = normals_of(reader, node, count)
     normals = pm.Normal(name, 0.0, 1.0, dims=dim)
-    cells, places = before, begins[:-1]
-    if fitted is not data:
-        cells = extended(node, fitted, data)
-        later = cells.known < 0
-        widths = np.where(cells.starts, component.d, component.q)[later]
-        places = np.where(later, 0, begins[np.maximum(cells.known, 0)])
-        if later.any():
-            places[later] = begins[-1] + np.cumsum(widths) - widths
-            name, dim = normals_of(reader, node, int(widths.sum()), later=True)
-            normals = pt.concatenate([normals, pm.Normal(name, 0.0, 1.0, dims=dim)])
+    if later:
+        name, dim = normals_of(reader, node, later, later=True)
+        normals = pt.concatenate([normals, pm.Normal(name, 0.0, 1.0, dims=dim)])
     lengths, arrays = reader.lengths(node.dims), _arrays(component, cells, places)
 
     def read(parameters: Any) -> Any:

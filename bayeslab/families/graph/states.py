@@ -27,6 +27,7 @@ __all__ = [
     "seasonal_start",
     "series_of",
     "square_root",
+    "times_of",
 ]
 
 _STARTS = ("initial", "initial_slope")
@@ -230,6 +231,24 @@ def cells_of(node: Node, data: Data) -> Cells:
     outer = int(np.prod(lengths[:-1], dtype=int))
     each = np.arange(outer * lengths[-1])
     return Cells(np.tile(begins, outer), np.repeat(np.arange(outer), lengths[-1]), each, each)
+
+
+def times_of(node: Node, data: Data, d: int, q: int) -> tuple[Cells, np.ndarray, int, int]:
+    """The times of a node; where the normals of each begin; and the numbers of normals in the fit, and of later ones.
+
+    Later normals are behind those of the fit. ``d`` and ``q`` are the numbers of normals of a first time and of others.
+    """
+    fitted = series_of(data)
+    before = cells_of(node, fitted)
+    begins = before.normals(d, q)
+    if fitted is data:
+        return before, begins[:-1], int(begins[-1]), 0
+    cells = extended(node, fitted, data)
+    later = cells.known < 0
+    widths = np.where(cells.starts, d, q)[later]
+    places = np.where(later, 0, begins[np.maximum(cells.known, 0)])
+    places[later] = begins[-1] + np.cumsum(widths) - widths
+    return cells, places, int(begins[-1]), int(widths.sum())
 
 
 def extended(node: Node, fitted: Data, data: Data) -> Cells:

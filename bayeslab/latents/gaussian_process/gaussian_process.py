@@ -45,6 +45,7 @@ __all__ = [
     "GaussianProcess",
     "LeaveOneOut",
     "NotPositiveDefinite",
+    "at_new_inputs",
     "by_term",
     "factor",
     "likelihood_words",
@@ -113,6 +114,27 @@ def factor(
             code="not-a-covariance",
         )
     return lower, float(jitter)
+
+
+def at_new_inputs(
+    kernel: Kernel, theta: np.ndarray, x: np.ndarray, new: np.ndarray, *, nugget: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """A and C such that f(new) = A z + C e, where f(x) = L z with L the factor of K(x, x), and e is standard normal.
+
+    Shapes (new, inputs) and (new, new).
+
+    Raises
+    ------
+    NotPositiveDefinite
+        K(x, x) has no factor.
+    """
+    from scipy.linalg import solve_triangular
+
+    lower, _ = factor(kernel, theta, x, np.zeros(len(x)), nugget=nugget)
+    weights = solve_triangular(lower, kernel.matrix(theta, new, x).T, lower=True).T
+    rest = kernel.matrix(theta, new) - weights @ weights.T
+    values, vectors = np.linalg.eigh(0.5 * (rest + rest.T))
+    return weights, vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def by_term[T](kernel: Kernel, predict: Callable[[Kernel], T]) -> dict[str, T]:
