@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.errors import ModelError
+from bayeslab.errors import DataError, ModelError
 from bayeslab.posterior.evaluation import expand
 from bayeslab.posterior.generative import GraphGenerative
 from bayeslab.posterior.machine.density import MachineDensity
@@ -284,6 +284,31 @@ def test_states_and_functions_are_those_of_the_graph(name):
         assert mine.keys() == theirs.keys()
         for key, value in theirs.items():
             np.testing.assert_allclose(mine[key], value, rtol=1e-9, atol=1e-9)
+
+
+def test_ordered_draws_of_different_elements_are_those_that_are_in_order():
+    """Two normals with different means, given their order: the distribution of the smaller by quadrature."""
+    posterior = posterior_of({"m[k]": "Ordered(Normal([0.5, 0, 3], [1, 1, 1]))", "y[t]": "Normal(m[0], 1)"})
+    m = posterior.generative("simulate").draw(["m"], {}, 2, 4000)["m"]
+    assert np.all(np.diff(m, axis=1) >= 0)
+    grid = np.linspace(-6, 9, 3001)
+    last = stats.norm.sf(grid, 3)
+    above = np.cumsum((stats.norm.pdf(grid) * last)[::-1])[::-1]  # the second and the third are larger
+    density = stats.norm.pdf(grid, 0.5) * above
+    cumulative = np.cumsum(density) / density.sum()
+    assert stats.kstest(m[:, 0], lambda x: np.interp(x, grid, cumulative)).pvalue > 1e-4
+
+
+def test_ordered_draws_whose_order_depends_on_other_nodes_are_refused():
+    posterior = posterior_of({"a": "Normal(0, 1)", "m[k]": "Ordered(Normal([a, 0, 1], 1))", "y[t]": "Normal(m[0], 1)"})
+    with pytest.raises(ModelError, match="same parameters"):
+        posterior.generative("simulate")
+
+
+def test_ordered_draws_that_are_hardly_ever_in_order_are_refused():
+    posterior = posterior_of({"m[k]": "Ordered(Normal([9, 0, -9], 0.1))", "y[t]": "Normal(m[0], 1)"})
+    with pytest.raises(DataError, match="cannot be drawn"):
+        posterior.generative("simulate").draw(["m"], {}, 2, 3)
 
 
 #: Models of states, and the rows that follow those of their fit.

@@ -148,7 +148,8 @@ class _Generative(NaturalScale):
             self.dims[node.name] = dims
 
     def in_order(self, node: Node, law: Scalar, positive: bool) -> Var:
-        if not law.exchangeable:
+        if not (law.exchangeable or all(parameter.constant for parameter in law.parameters)):
+            # The probability of the order depends on other nodes, whose prior it changes.
             raise NotLowered(node.name, "draws of an ordered vector whose elements have different distributions")
         value = self.parameter_of(law.shape, None)[1]
         self._add(RandomNode(node.name, law, value, in_order=True), node.dims)

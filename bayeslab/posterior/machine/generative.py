@@ -25,6 +25,8 @@ __all__ = ["MachineGenerative", "ObservedNode", "RandomNode"]
 
 # Numbers that are computed at a time, and draws of all nodes that are made together.
 _BLOCK, _TOGETHER = 10_000_000, 64
+# Largest number of draws of a vector until one is in order.
+_TRIES = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +39,7 @@ class RandomNode:
     law : Law
     value : Var
     in_order : bool
-        Whether draws are sorted along their last axis.
+        Whether draws increase along their last axis.
     in_turn : bool
         Whether the parameters of a row depend on the rows before it.
     """
@@ -238,15 +240,39 @@ class MachineGenerative(Generative):
         try:
             if node.in_turn:
                 return self._row_by_row(node, known, rng, n)
-            drawn = node.law.draws(rng, self._at(node.law.inputs, known, n), n)
+            drawn = self._in_order(node, known, rng, n) if node.in_order else self._of_law(node, known, rng, n)
         except NotImplementedError:
             raise DataError(
                 f"'{node.name}' cannot be drawn: its prior is improper, or restricted to an interval that it hardly"
                 " ever meets",
                 code="impossible-value",
             ) from None
-        drawn = np.sort(drawn, axis=-1) if node.in_order else drawn
         return drawn.astype(np.int64) if node.discrete else drawn
+
+    def _of_law(
+        self, node: RandomNode, known: Mapping[str, np.ndarray], rng: np.random.Generator, n: int
+    ) -> np.ndarray:
+        return node.law.draws(rng, self._at(node.law.inputs, known, n), n)
+
+    def _in_order(
+        self, node: RandomNode, known: Mapping[str, np.ndarray], rng: np.random.Generator, n: int
+    ) -> np.ndarray:
+        """Draws in order: sorted if their elements have one distribution, otherwise the first ones that are.
+
+        Raises
+        ------
+        NotImplementedError
+            Draws are hardly ever in order.
+        """
+        drawn = self._of_law(node, known, rng, n)
+        if node.law.exchangeable:
+            return np.sort(drawn, axis=-1)
+        for _ in range(_TRIES):
+            wrong = np.flatnonzero((np.diff(drawn, axis=-1) < 0).reshape(n, -1).any(axis=1))
+            if not len(wrong):
+                return drawn
+            drawn[wrong] = self._of_law(node, known, rng, n)[wrong]
+        raise NotImplementedError
 
     def _row_by_row(
         self, node: RandomNode, known: Mapping[str, np.ndarray], rng: np.random.Generator, n: int
