@@ -23,6 +23,8 @@ from bayeslab.posterior.machine.kernels.memory import (
 __all__ = ["arithmetic", "functions"]
 
 _scalar = jit(error_model="numpy", fastmath={"contract"})
+# A loop with a call does not become vector instructions, and the compiler leaves long functions as calls.
+_inlined = jit(error_model="numpy", fastmath={"contract"}, forceinline=True)
 
 # Operand k of a row: address of values, address of adjoints, stride of the outer and of the inner loop, in bytes.
 _OUT, _A, _B, _C = 4, 8, 12, 16
@@ -212,8 +214,8 @@ def arithmetic() -> dict[str, Any]:
         "divide": (lambda x, y: x / y, lambda x, y, z: 1.0 / y, lambda x, y, z: -z / y),
     }
     return _named(
-        {name: _unary(*map(_scalar, pair)) for name, pair in unary.items()}
-        | {name: _binary(*map(_scalar, triple)) for name, triple in binary.items()}
+        {name: _unary(*map(_inlined, pair)) for name, pair in unary.items()}
+        | {name: _binary(*map(_inlined, triple)) for name, triple in binary.items()}
     )
 
 
