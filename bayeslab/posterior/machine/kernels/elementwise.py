@@ -12,6 +12,8 @@ from bayeslab.posterior.machine.kernels.memory import (
     accumulate,
     add,
     add_slope,
+    bits,
+    from_bits,
     jit,
     load,
     load_value,
@@ -34,6 +36,13 @@ _OUT, _A, _B, _C = 4, 8, 12, 16
 def _chained(adjoint: float, derivative: float) -> float:
     """The chain rule; what nothing depends on has no slope, though the derivative there be infinite or undefined."""
     return adjoint * derivative if adjoint != 0.0 else 0.0
+
+
+@_inlined
+def _either(first: bool, x: float, y: float) -> float:
+    """x or y; without a branch, into which the compiler would move their computation, so that loops stay vectors."""
+    mask = -int(first)
+    return from_bits((bits(x) & mask) | (bits(y) & ~mask))
 
 
 def _unary(value: Callable[..., float], slope: Callable[..., float] | None) -> tuple[Any, Any]:
@@ -291,9 +300,18 @@ def functions() -> dict[str, Any]:
             z -= error / (1.0 + 0.5 * error * (z + hazard))
         return z if p <= 0.5 else -z
 
-    @_scalar
+    @_inlined
     def log1mexp(x: float) -> float:
-        return log(-expm1(x)) if x > -0.6931471805599453 else log1p(-exp(x))
+        return _either(x > -0.6931471805599453, log(-expm1(x)), log1p(-exp(x)))
+
+    @_inlined
+    def tanh(x: float) -> float:
+        below = expm1(-2.0 * abs(x))
+        return (-below if x >= 0.0 else below) / (2.0 + below)
+
+    @_inlined
+    def logit(x: float) -> float:
+        return log(x) - log1p(-x)
 
     @_scalar
     def floor_mod(x: float, y: float) -> float:
@@ -307,10 +325,10 @@ def functions() -> dict[str, Any]:
     def by_exponent(x: float, y: float, z: float) -> float:
         return z * math.log(x) if z != 0.0 else 0.0
 
-    @_scalar
+    @_inlined
     def log_add(x: float, y: float) -> float:
         high, low = max(x, y), min(x, y)
-        return high if low == -math.inf or high == math.inf else high + log1p(exp(low - high))
+        return _either((low == -math.inf) | (high == math.inf), high, high + log1p(exp(low - high)))
 
     @_scalar
     def half_even(x: float) -> float:
@@ -326,7 +344,7 @@ def functions() -> dict[str, Any]:
         "arctan": (lambda x: math.atan(x), lambda x, y: 1.0 / (1.0 + x * x)),
         "sinh": (lambda x: math.sinh(x), lambda x, y: math.cosh(x)),
         "cosh": (lambda x: math.cosh(x), lambda x, y: math.sinh(x)),
-        "tanh": (lambda x: math.tanh(x), lambda x, y: 1.0 - y * y),
+        "tanh": (tanh, lambda x, y: 1.0 - y * y),
         "erf": (lambda x: math.erf(x), lambda x, y: 1.1283791670955126 * exp(-x * x)),
         "erfc": (lambda x: math.erfc(x), lambda x, y: -1.1283791670955126 * exp(-x * x)),
         "gammaln": (gammaln, lambda x, y: digamma(x)),
@@ -334,7 +352,7 @@ def functions() -> dict[str, Any]:
         "normal_cdf": (normal_cdf, lambda x, y: density(x)),
         "log_normal_cdf": (lambda x: normal_tail(x)[0], lambda x, y: normal_tail(x)[1]),
         "normal_quantile": (quantile, lambda x, y: 1.0 / density(y)),
-        "logit": (lambda x: log(x) - log1p(-x), lambda x, y: 1.0 / (x * (1.0 - x))),
+        "logit": (logit, lambda x, y: 1.0 / (x * (1.0 - x))),
         "log1mexp": (log1mexp, lambda x, y: -1.0 / expm1(-x)),
     }
     whole: dict[str, Any] = {
@@ -377,7 +395,7 @@ def functions() -> dict[str, Any]:
     }
 
     def jitted(function: Any) -> Any:
-        return function if hasattr(function, "py_func") else _scalar(function)
+        return function if hasattr(function, "py_func") else _inlined(function)
 
     return _named(
         {name: _unary(*map(jitted, pair)) for name, pair in unary.items()}
