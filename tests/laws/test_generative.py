@@ -286,6 +286,23 @@ def test_states_and_functions_are_those_of_the_graph(name):
             np.testing.assert_allclose(mine[key], value, rtol=1e-9, atol=1e-9)
 
 
+def test_no_transition_is_impossible_because_prior_draws_are_zero():
+    """Of a very sparse Dirichlet they are zeros and ones, or no numbers at all."""
+    posterior = posterior_of(
+        {
+            "P[k, l]": "Dirichlet(0.0005)",
+            "m[k]": "Normal(0, 1)",
+            "z[row]": "MarkovChain(P)",
+            "y[row]": "Normal(m[z], 1)",
+        },
+        y=np.zeros(90),
+    )
+    nodes = posterior.generative("simulate")
+    assert isinstance(nodes, MachineGenerative)
+    z = nodes.draw(["z"], {"P": np.full((5, 3, 3), 1 / 3), "m": np.zeros((5, 3))}, 1)["z"]
+    assert len(np.unique(3 * z[:, :-1] + z[:, 1:])) == 9
+
+
 def test_ordered_draws_of_different_elements_are_those_that_are_in_order():
     """Two normals with different means, given their order: the distribution of the smaller by quadrature."""
     posterior = posterior_of({"m[k]": "Ordered(Normal([0.5, 0, 3], [1, 1, 1]))", "y[t]": "Normal(m[0], 1)"})

@@ -99,8 +99,8 @@ def sampled_function(reader: Reader, node: Node) -> Var:
         features = np.ascontiguousarray(basis.features(rows.x), dtype=np.float64)
     except DataError as error:
         raise functions_refused(error, node) from None
-    rows = [reader.builder.matmul(features, weights[k]) for k in range(len(weights))]
-    return reader.builder.concatenate(rows).reshape(reader.lengths(node.dims))
+    series = [reader.builder.matmul(features, weights[k]) for k in range(len(weights))]
+    return reader.builder.concatenate(series).reshape(reader.lengths(node.dims))
 
 
 def sampled_states(reader: Reader, node: Node) -> tuple[Var, ...]:
