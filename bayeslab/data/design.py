@@ -23,13 +23,14 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.cells import LARGEST_EXACT
+from bayeslab.data.smooths import Smooth
 from bayeslab.digits import two_means
 from bayeslab.errors import BayeslabError, DataError, hint, listed
 from bayeslab.language.formula import Formula
-from bayeslab.language.terms import GroupTerm, Terms
+from bayeslab.language.terms import GroupTerm, SmoothTerm, Terms
 from bayeslab.language.terms import bad_formula as _bad
 
-__all__ = ["Design", "Group"]
+__all__ = ["Curve", "Design", "Group"]
 
 _MAX_COLUMNS, _MAX_BYTES = 5_000, 4 << 30
 # Errors of formulae, pandas and SciPy for values that do not suit a term.
@@ -63,6 +64,41 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
+class Curve:
+    """The part of a smooth that bends: ``waves[row] @ u``, or ``waves[row] @ u[level]``.
+
+    Attributes
+    ----------
+    name : str
+        The term in names of parameters, such as ``s_x``.
+    title : str
+        Its name among the terms, such as ``s(x)``.
+    waves : ndarray (n, k - 2)
+    by : str or None
+        The column of levels that each have a curve.
+    codes : ndarray of int (n,) or None
+        The level of each row.
+    labels : ndarray
+        The levels; empty without ``by``.
+    basis : Smooth
+        What it learnt from the rows of the fit.
+    """
+
+    name: str
+    title: str
+    waves: np.ndarray
+    by: str | None
+    codes: np.ndarray | None
+    labels: np.ndarray
+    basis: Smooth
+
+    @property
+    def size(self) -> int:
+        """Number of coefficients."""
+        return self.waves.shape[1] * (len(self.labels) if self.by else 1)
+
+
+@dataclass(frozen=True, eq=False)
 class Design:
     """A formula on data.
 
@@ -76,6 +112,8 @@ class Design:
     intercept : bool
     offset : ndarray (n,) or None
     groups : list of Group
+    curves : list of Curve
+        The bending parts of smooths; their straight parts are columns of ``matrix``.
     terms : dict of str to (int, int)
         Range of the columns of each term of the formula.
     common : object
@@ -88,6 +126,7 @@ class Design:
     intercept: bool
     offset: np.ndarray | None
     groups: list[Group]
+    curves: list[Curve]
     terms: dict[str, tuple[int, int]]
     common: Any
 
@@ -99,7 +138,10 @@ class Design:
             raise _bad("the formula has neither an intercept nor a predictor", code="incomplete")
         common = _matrix(formula.common, frame)
         groups = [_group(term, frame, data, complete, None) for term in formula.groups]
-        return cls._assembled(complete, common, np.asarray(common.design_matrix, float), groups, without_intercept)
+        curves = _curves(common, frame, data)
+        return cls._assembled(
+            complete, common, np.asarray(common.design_matrix, float), groups, curves, without_intercept
+        )
 
     def on(self, formula: Formula, data: Data, complete: np.ndarray) -> Design:
         """The design for other data, with the same coding."""
@@ -107,15 +149,24 @@ class Design:
         matrix = _coded(self.common, frame)
         known = {group.name: group for group in self.groups}
         groups = [_group(term, frame, data, complete, known[term.name]) for term in formula.groups]
-        return self._assembled(complete, self.common, matrix, groups, not self.intercept)
+        curves = _curves(self.common, frame, data)
+        return self._assembled(complete, self.common, matrix, groups, curves, not self.intercept)
 
     @classmethod
     def _assembled(
-        cls, rows: np.ndarray, common: Any, whole: np.ndarray, groups: list[Group], without_intercept: bool
+        cls,
+        rows: np.ndarray,
+        common: Any,
+        whole: np.ndarray,
+        groups: list[Group],
+        curves: list[Curve],
+        without_intercept: bool,
     ) -> Design:
         names: list[str] = []
         kept: list[int] = []
         terms: dict[str, tuple[int, int]] = {}
+        from bayeslab.data.term_values import smooth_of
+
         intercept, offset = False, None
         for name, term in common.terms.items():
             part = common.slices[name]
@@ -124,11 +175,12 @@ class Design:
             elif term.kind == "offset":
                 offset = whole[:, part].sum(axis=1) + (0.0 if offset is None else offset)
             else:
-                terms[name] = (len(names), len(names) + part.stop - part.start)
-                names += [str(label) for label in term.labels]
+                smooth = smooth_of(term)
+                terms[smooth.title if smooth else name] = (len(names), len(names) + part.stop - part.start)
+                names += _straight_names(smooth, curves) if smooth else [str(label) for label in term.labels]
                 kept += range(part.start, part.stop)
         return cls(
-            rows, names, np.ascontiguousarray(whole[:, kept]), intercept, offset, groups, terms, common
+            rows, names, np.ascontiguousarray(whole[:, kept]), intercept, offset, groups, curves, terms, common
         )  # fmt: skip
 
     @property
@@ -154,6 +206,30 @@ class Design:
         if rest.any():
             out[:, 1:] -= rest
         return out
+
+
+def _straight_names(smooth: SmoothTerm, curves: list[Curve]) -> list[str]:
+    """Names of the columns of a smooth's straight part."""
+    if smooth.by is None:
+        return [smooth.title]
+    (curve,) = (curve for curve in curves if curve.title == smooth.title)
+    return [f"{smooth.title}[{label}]" for label in curve.labels]
+
+
+def _curves(common: Any, frame: Any, data: Data) -> list[Curve]:
+    """The bending parts of the smooths of a formula."""
+    from bayeslab.data.term_values import smooth_of, smooth_waves
+
+    out = []
+    for term in common.terms.values():
+        smooth = smooth_of(term)
+        if smooth is None:
+            continue
+        call = term.components[0].call
+        waves, codes = smooth_waves(call, frame)
+        labels = data.labels[smooth.by] if smooth.by else np.empty(0, object)
+        out.append(Curve(smooth.name, smooth.title, waves, smooth.by, codes, labels, call.memory[call.factor.text]))
+    return out
 
 
 def _frame(formula: Formula, data: Data, rows: np.ndarray) -> Any:

@@ -20,15 +20,16 @@ from formulae.matrices import DesignMatrices
 from formulae.transforms import Offset
 
 from bayeslab.data.cells import LARGEST_EXACT
+from bayeslab.data.smooths import DEFAULT_SIZE, Smooth
 from bayeslab.data.transforms import TRANSFORMS
 from bayeslab.digits import check_digits
 from bayeslab.errors import DataError, hint, listed
 from bayeslab.language.spec import plain_name
 from bayeslab.language.term_reader import FUNCTIONS, bound_arguments, constant, shown
-from bayeslab.language.terms import Factor, Terms
+from bayeslab.language.terms import Factor, SmoothTerm, Terms
 from bayeslab.language.terms import bad_formula as _bad
 
-__all__ = ["matrix", "widths"]
+__all__ = ["matrix", "smooth_of", "smooth_waves", "widths"]
 
 _BINARY = {
     "PLUS": np.add, "MINUS": np.subtract, "STAR": np.multiply, "SLASH": np.divide, "STAR_STAR": np.power,
@@ -90,6 +91,10 @@ def _width(factor: Factor, frame: pd.DataFrame) -> int:
     if called in ("poly", "bs"):
         count = bound_arguments(factor.expression).get("degree" if called == "poly" else "df")
         return int(constant(count)) if count is not None else 1
+    if factor.smooth is not None:
+        count = bound_arguments(factor.expression).get("k")
+        levels = len(_by_levels(factor, frame)) if factor.smooth.by else 1
+        return levels * (int(constant(count)) if count is not None else DEFAULT_SIZE)
     return 1
 
 
@@ -119,6 +124,8 @@ class _Computed:
         called = tree.callee.name.lexeme
         if called in ("C", "S", "T"):
             return _factor(tree, frame, self.memory)
+        if called == "s":
+            return _straight(self.factor, frame, self.memory)
         if called == "offset":
             return Offset(pd.Series(_number(bound_arguments(tree)["x"], frame, self.memory)))
         return _number(tree, frame, self.memory)
@@ -174,6 +181,63 @@ def _called(tree: Any, frame: pd.DataFrame, memory: dict[str, Any]) -> Any:
         check_digits(shown(given["x"]), values[0])
         memory[key] = TRANSFORMS[called]()
     return memory[key](values[0], **options)
+
+
+def _smooth(factor: Factor, frame: pd.DataFrame, memory: dict[str, Any]) -> tuple[np.ndarray, Smooth]:
+    """The predictor of a smooth, and its basis, which the first rows set."""
+    given = bound_arguments(factor.expression)
+    predictor = given["x"]
+    if isinstance(predictor, expr.Variable | expr.QuotedName) and frame[_name(predictor)].dtype == "category":
+        name = _name(predictor)
+        raise DataError(
+            f"{factor.text}: '{name}' holds text, and a smooth is a curve over numbers; effects of levels are {name}"
+            f" itself, or (1 | {name})",
+            code="not-numbers",
+        )
+    x = np.asarray(_number(predictor, frame, memory), float)
+    if factor.text not in memory:
+        check_digits(shown(predictor), x)
+        memory[factor.text] = made = Smooth()
+        made.learn(x, int(constant(given["k"])) if "k" in given else DEFAULT_SIZE, factor.text)
+    return x, memory[factor.text]
+
+
+def _by_levels(factor: Factor, frame: pd.DataFrame) -> Any:
+    """The levels for each of which there is a curve."""
+    assert factor.smooth is not None
+    name = factor.smooth.by
+    if frame[name].dtype != "category":
+        raise DataError(
+            f"{factor.text}: by is a factor, with a curve for each level, and '{name}' holds numbers: list its levels"
+            f" under dims if they are names",
+            code="not-states",
+        )
+    return frame[name].cat.categories
+
+
+def _straight(factor: Factor, frame: pd.DataFrame, memory: dict[str, Any]) -> np.ndarray:
+    """The straight part of a smooth: one column, or one for each level."""
+    x, basis = _smooth(factor, frame, memory)
+    line = basis.line(x)
+    if factor.smooth is None or factor.smooth.by is None:
+        return line[:, None]
+    codes = np.asarray(frame[factor.smooth.by].cat.codes)
+    return line[:, None] * (codes[:, None] == np.arange(len(_by_levels(factor, frame))))
+
+
+def smooth_of(term: Any) -> SmoothTerm | None:
+    """What a term of formulae's matrix says, if it is a smooth."""
+    call = getattr(term.components[0], "call", None) if term.kind not in ("intercept", "offset") else None
+    return call.factor.smooth if call is not None else None
+
+
+def smooth_waves(call: _Computed, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray | None]:
+    """The functions of a smooth that bend, at rows, (n, k - 2); and the level of each row that has a curve."""
+    factor = call.factor
+    x, basis = _smooth(factor, frame, call.memory)
+    if factor.smooth is None or factor.smooth.by is None:
+        return basis.waves(x), None
+    return basis.waves(x), np.asarray(frame[factor.smooth.by].cat.codes, np.int64)
 
 
 def _possible(called: str, x: np.ndarray, options: dict[str, Any]) -> None:

@@ -63,7 +63,7 @@ class Formula:
     def quantities(self) -> set[str]:
         """Columns that the right-hand side uses as numbers, not only as factors."""
         terms = [*self.common.terms, *(term for group in self.groups for term in group.effects.terms)]
-        return {name for term in terms for factor in term if not factor.levels for name in factor.names}
+        return {name for term in terms for factor in term for name in factor.numbers}
 
 
 @lru_cache(maxsize=64)
@@ -89,6 +89,7 @@ def parse_formula(text: str) -> Formula:
         raise _bad("the formula has no right-hand side; 'y ~ 1' has an intercept only", code="syntax")
     common, groups = parse_terms(right)
     _refuse_twice(groups)
+    _refuse_alike(common)
     response, trials = _proportion(left)
     name = _column_name(response)
     if name is None and not _expression(response).names:
@@ -105,6 +106,18 @@ def _refuse_twice(groups: Sequence[GroupTerm]) -> None:
             raise _bad(
                 f"two terms have effects of '{factor}': write them as one, (1 + x || {factor}) for independent effects"
                 f" or (1 + x | {factor}) for correlated ones",
+                code="duplicate",
+            )
+
+
+def _refuse_alike(common: Terms) -> None:
+    """Refuse two smooths with the same parameters."""
+    names = [factor.smooth.name for factor in common.smooths if factor.smooth is not None]
+    for factor in common.smooths:
+        if factor.smooth is not None and names.count(factor.smooth.name) > 1:
+            raise _bad(
+                f"two smooths are called '{factor.smooth.title}', like their parameters: leave out one, or rename a"
+                " column under data.rename",
                 code="duplicate",
             )
 

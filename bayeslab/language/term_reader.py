@@ -29,7 +29,7 @@ from formulae.token import Token
 
 from bayeslab.errors import hint
 from bayeslab.language.spec import plain_name
-from bayeslab.language.terms import MAX_LENGTH, Factor, GroupTerm, Term, Terms
+from bayeslab.language.terms import MAX_LENGTH, Factor, GroupTerm, SmoothTerm, Term, Terms
 from bayeslab.language.terms import bad_formula as _bad
 
 __all__ = ["FUNCTIONS", "bound_arguments", "constant", "parse_terms", "shown"]
@@ -53,6 +53,7 @@ _ARGUMENTS: dict[str, dict[str, str]] = {
         "x": "value", "df": "count", "knots": "knots", "degree": "spline", "intercept": "truth",
         "lower_bound": "number", "upper_bound": "number",
     },
+    "s": {"x": "value", "k": "basis", "by": "column"},
 }  # fmt: skip
 _CONTRASTS = {"Sum": "omit", "Treatment": "reference"}
 _OPERATORS = {"PLUS", "MINUS", "STAR", "SLASH", "STAR_STAR"}
@@ -60,6 +61,7 @@ _COMPARISONS = {"EQUAL_EQUAL", "BANG_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "G
 _MAX_NESTED, _MAX_DEPTH, _MAX_TERMS, _MAX_ORDER = 40, 150, 500, 8
 # SciPy's FITPACK supports splines up to degree 5, and crashes the process for some higher degrees.
 _MAX_SPLINE_DEGREE, _MAX_DEGREE, _MAX_DF = 5, 25, 1_000
+_LEAST_BASIS = 3  # a constant, a straight line, and a function that bends
 
 
 def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...]]:
@@ -274,6 +276,12 @@ def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
         raise _bad(
             "an offset has no coefficient that could vary by group; write it outside of the brackets", code="misplaced"
         )
+    if any(factor.smooth for term in effects.terms for factor in term):
+        raise _bad(
+            "a smooth has no effects that vary by group: a smooth for each level of a factor is s(x, by=g), outside of"
+            " the brackets",
+            code="misplaced",
+        )
     factor = inside[bars[-1] + 1 :]
     names = [plain_name(token.lexeme.strip("`")) for token in factor[::2]]
     joints = {token.kind for token in factor[1::2]}
@@ -425,6 +433,11 @@ def _product(*terms: Term) -> Term:
         )
     if len(out) > 1 and any(factor.text.startswith("offset(") for factor in out):
         raise _bad("an offset has no coefficient and no interactions; add it: x + offset(z)", code="misplaced")
+    if len(out) > 1 and any(factor.smooth for factor in out):
+        raise _bad(
+            "a smooth has no interactions; a smooth for each level of a factor is s(x, by=g), added to the others",
+            code="misplaced",
+        )
     return out
 
 
@@ -470,7 +483,15 @@ def _call(tree: Call) -> Factor:
     _check_call(tree, names, 0)
     if not names:
         raise _bad(f"'{shown(tree)}' has no column in it", code="misplaced")
-    return Factor(shown(tree), tree, None, frozenset(names))
+    return Factor(shown(tree), tree, None, frozenset(names), _smooth(tree))
+
+
+def _smooth(tree: Call) -> SmoothTerm | None:
+    """What a checked call says about a smooth."""
+    if tree.callee.name.lexeme != "s":
+        return None
+    given = bound_arguments(tree)
+    return SmoothTerm(shown(given["x"]), _name(given["by"]) if "by" in given else None)
 
 
 def bound_arguments(tree: Call) -> dict[str, Any]:
@@ -513,6 +534,8 @@ def _check_call(tree: Call, names: set[str], depth: int) -> None:
         )
     if depth and called in ("bs", "poly"):
         raise _bad(f"{called}() makes several columns and stands by itself: {called}(log(x), ...)", code="misplaced")
+    if depth and called == "s":
+        raise _bad("s() is a term of its own, not an argument: s(log(x))", code="misplaced")
     given, wanted = bound_arguments(tree), _ARGUMENTS[called]
     needed = [key for k, (key, kind) in enumerate(wanted.items()) if k == 0 or kind == "value"]
     for key in needed:
@@ -556,6 +579,11 @@ def _check_argument(called: str, key: str, kind: str, argument: Any, names: set[
             fits, want = whole and 0 <= value <= _MAX_SPLINE_DEGREE, f"a whole number from 0 to {_MAX_SPLINE_DEGREE}"
         case "count":
             fits, want = whole and 1 <= value <= _MAX_DF, f"a whole number, at most {_MAX_DF:,}"
+        case "basis":
+            fits, want = (
+                whole and _LEAST_BASIS <= value <= _MAX_DF,
+                f"a whole number from {_LEAST_BASIS} to {_MAX_DF:,}",
+            )
         case "truth":
             fits, want = isinstance(value, bool), "True or False"
         case "number":

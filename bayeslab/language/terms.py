@@ -8,7 +8,7 @@ from typing import Any
 from bayeslab.errors import ModelError
 from bayeslab.language.spec import node_name
 
-__all__ = ["MAX_LENGTH", "Factor", "GroupTerm", "Term", "Terms", "bad_formula"]
+__all__ = ["MAX_LENGTH", "Factor", "GroupTerm", "SmoothTerm", "Term", "Terms", "bad_formula"]
 
 MAX_LENGTH = 2_000
 
@@ -16,6 +16,32 @@ MAX_LENGTH = 2_000
 def bad_formula(message: str, *, code: str) -> ModelError:
     """The error for a formula that cannot be read."""
     return ModelError(message, path=("model", "formula"), code=code)
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothTerm:
+    """A penalised smooth, ``s(x, by=g)``.
+
+    Attributes
+    ----------
+    predictor : str
+        The predictor as text.
+    by : str or None
+        The column of levels that each have a curve.
+    """
+
+    predictor: str
+    by: str | None
+
+    @property
+    def title(self) -> str:
+        """The name of its straight part among the predictors, without options."""
+        return f"s({self.predictor})" + (f":{self.by}" if self.by else "")
+
+    @property
+    def name(self) -> str:
+        """The name of the term in names of parameters."""
+        return node_name(f"s {self.predictor}").rstrip("_") + (f"_{node_name(self.by)}" if self.by else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +58,27 @@ class Factor:
         Name of the column, if the factor is a column.
     names : frozenset of str
         Columns that the factor uses.
+    smooth : SmoothTerm or None
+        What the call says, if it is a smooth.
     """
 
     text: str
     expression: Any
     column: str | None
     names: frozenset[str]
+    smooth: SmoothTerm | None = None
 
     @property
     def levels(self) -> bool:
         """Whether the call turns its column into a factor: ``C(x)``, ``S(x)``, ``T(x)``."""
         return self.column is None and self.expression.callee.name.lexeme in ("C", "S", "T")
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """Columns that the factor uses as numbers."""
+        if self.levels:
+            return frozenset()
+        return self.names - {self.smooth.by} if self.smooth else self.names
 
     def __hash__(self) -> int:
         return hash(self.text)
@@ -74,6 +110,11 @@ class Terms:
     def names(self) -> set[str]:
         """Columns that the terms use."""
         return {name for term in self.terms for factor in term for name in factor.names}
+
+    @property
+    def smooths(self) -> tuple[Factor, ...]:
+        """The terms that are smooths."""
+        return tuple(term[0] for term in self.terms if term[0].smooth is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Writer of the coefficients of one linear predictor: slopes, group effects, and their priors.
+"""Writer of the coefficients of one linear predictor: slopes, group effects, smooths, and their priors.
 
 References
 ----------
@@ -74,7 +74,7 @@ class Shrinkage:
 
 
 class Coefficients:
-    """The slopes and group effects of one linear predictor.
+    """The slopes, group effects and smooths of one linear predictor.
 
     Parameters
     ----------
@@ -240,6 +240,24 @@ class Coefficients:
                 self.nodes[f"_raw_{label}[{group.name}, {effect}]"] = "Normal(0, 1)"
                 self.nodes[f"u_{label}[{group.name}, {effect}]"] = f"sd_{label} * _raw_{label}"
             out.append(f"sum({u} * design_{label}, {label}_effect)")
+        return out
+
+    def curves(self) -> list[str]:
+        """Write the coefficients of the bending parts of smooths; the terms they add to the linear predictor."""
+        out = []
+        for curve in self.design.curves:
+            label = self.names.group(curve.name)
+            wave, by = f"{label}_wave", f"[{curve.by}]" if curve.by else ""
+            inside = f"{curve.by}, {wave}" if curve.by else wave
+            self.dims[wave] = list(range(1, curve.waves.shape[1] + 1))
+            if curve.by:
+                self.dims[curve.by] = [x.item() if hasattr(x, "item") else x for x in curve.labels]
+            prior = self.priors.get(f"sd_{curve.name}", f"HalfStudentT(3, {rounded(self.unit)})")
+            self.nodes[f"sd_{label}{by}"] = prior
+            self.nodes[f"_raw_{label}[{inside}]"] = "Normal(0, 1)"
+            self.nodes[f"u_{label}[{inside}]"] = f"sd_{label} * _raw_{label}"
+            u, waves = f"u_{label}{by}", f"waves_{label}"
+            out.append(f"sum({u} * {waves}, {wave})" if curve.by else f"{waves} @ {u}")
         return out
 
     def _correlated(self, name: str, label: str, prior: str | None, scale: list[str]) -> None:

@@ -90,9 +90,13 @@ class _Solver:
             raise _NotExact("the data have no response")
         if len(design.groups) > 1:
             raise _NotExact("there are two group terms, and with the residual scale three scales")
+        for curve in design.curves:
+            if curve.by:
+                raise _NotExact(f"the curves of {curve.title} have a scale for each level of {curve.by}")
         if any(len(group.effects) > 1 for group in design.groups):
             raise _NotExact("group effects of more than one kind have more than two scales")
         size = 1 + len(design.names) + sum(len(g.labels) for g in design.groups)
+        size += sum(curve.size for curve in design.curves)
         if size > _MOST:
             raise _NotExact(f"there are {size:,} coefficients")
         self.names = ["Intercept"] * design.intercept + design.names
@@ -129,6 +133,8 @@ class _Solver:
         out += [self._normal(text, name) for text, name in zip(self.lowered.slopes, design.names, strict=True)]
         for group in design.groups:
             out += [_Normal(0.0, 1.0, f"sd_{group.name}")] * len(group.labels)
+        for curve in design.curves:
+            out += [_Normal(0.0, 1.0, f"sd_{curve.name}")] * curve.size
         return out
 
     def _normal(self, text: str, name: str) -> _Normal:
@@ -240,7 +246,7 @@ class _Solver:
         return [spread if name == "sigma" else spread / 3 if name.startswith("sd_") else 1.0 for name in free]
 
     def _outputs(self, size: int) -> np.ndarray:
-        """The raw intercept and the centred one, the slopes, the group effects."""
+        """The raw intercept and the centred one, the slopes, the group effects, the coefficients of smooths."""
         wanted = np.eye(size)
         centre = self.lowered.centre
         if centre is not None:
@@ -344,6 +350,10 @@ class _Answer:
             at += len(design.names)
         for group in design.groups:
             out[f"u_{group.name}"] = ((group.name,), slice(at, at + len(group.labels)))
+            at += len(group.labels)
+        for curve in design.curves:
+            out[f"u_{curve.name}"] = ((f"{curve.name}_wave",), slice(at, at + curve.size))
+            at += curve.size
         return out
 
     @cached_property

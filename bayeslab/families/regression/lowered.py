@@ -89,6 +89,12 @@ class LinearPredictor:
             effects = draws[f"u_{names.group(group.name)}"][:, group.codes]
             several = effects.ndim == 3
             eta += np.einsum("snk,nk->sn", effects, group.columns) if several else effects * group.columns[:, 0]
+        for curve in design.curves:
+            effects = draws[f"u_{names.group(curve.name)}"]
+            if curve.codes is None:
+                eta += effects @ curve.waves.T
+            else:
+                eta += np.einsum("snk,nk->sn", effects[:, curve.codes], curve.waves)
         if design.offset is not None:
             eta += design.offset if not tail else design.offset[:, None]
         return eta
@@ -218,6 +224,8 @@ class Lowered:
         groups = self.design.groups
         size = 1 + len(self.design.names) + sum(len(g.labels) * len(g.effects) for g in groups)
         per_row = 1 + len(self.design.names) + sum(len(g.effects) for g in groups)
+        size += sum(curve.size for curve in self.design.curves)
+        per_row += sum(curve.waves.shape[1] for curve in self.design.curves)
         linear = self.likelihood.distribution == "Normal" and self.link == "identity" and self.additive
         linear = linear and not self.further
         return linear and self.limits is None and size**2 < self.design.n * per_row

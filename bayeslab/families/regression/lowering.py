@@ -146,6 +146,11 @@ def _columns(spec: Regression, data: Data, predictors: Mapping[str, LinearPredic
                 several = len(group.effects) > 1
                 columns, dims = (group.columns, (dim, f"{label}_effect")) if several else (group.columns[:, 0], (dim,))
                 out[f"design_{label}"] = Column(columns, dims)
+        for curve in design.curves:
+            label = names.group(curve.name)
+            out[f"waves_{label}"] = Column(curve.waves, (dim, f"{label}_wave"))
+            if curve.by and curve.codes is not None:
+                out[curve.by] = Column(curve.labels[curve.codes], (dim,))
     if rows.trials is not None:
         out["trials"] = Column(rows.trials.astype(np.int64), (dim,))
     if rows.limits is not None:

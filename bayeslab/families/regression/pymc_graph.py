@@ -25,7 +25,7 @@ def observations(lowered: Lowered, known: np.ndarray | None = None) -> Observati
     """The rows of a linear regression.
 
     The coefficients are, in this order: the intercept (of centred predictors if the model is centred), the slopes, and
-    the effects of each group, with those of one level adjacent.
+    the effects of each group, with those of one level adjacent, and the coefficients of smooths.
 
     Parameters
     ----------
@@ -41,7 +41,9 @@ def observations(lowered: Lowered, known: np.ndarray | None = None) -> Observati
     if known is not None:
         held = ~np.isnan(known)
         target, dense = target - dense[:, held] @ known[held], dense[:, ~held]
-    if not design.groups:
+    plain = [curve.waves for curve in design.curves if curve.codes is None]
+    if not design.groups and len(plain) == len(design.curves):
+        dense = np.hstack([dense, *plain]) if plain else dense
         return Observations.weighted(dense, target, lowered.weights)
     parts = [csr_array(dense)]
     for group in design.groups:
@@ -50,6 +52,13 @@ def observations(lowered: Lowered, known: np.ndarray | None = None) -> Observati
         row = np.repeat(np.arange(design.n), k)
         shape = (design.n, len(group.labels) * k)
         parts.append(csr_array((group.columns.ravel(), (row, columns.ravel())), shape=shape))
+    for curve in design.curves:
+        if curve.codes is None:
+            parts.append(csr_array(curve.waves))
+            continue
+        k = curve.waves.shape[1]
+        columns, row = curve.codes[:, None] * k + np.arange(k), np.repeat(np.arange(design.n), k)
+        parts.append(csr_array((curve.waves.ravel(), (row, columns.ravel())), shape=(design.n, curve.size)))
     return Observations.weighted(hstack(parts, format="csr"), target, lowered.weights)
 
 
@@ -120,7 +129,8 @@ class SquaredRows:
         observed = observations(lowered)
         at, ((gram, cross, square),) = coordinates([[observed]], np.ones(1), np.zeros(1, bool))
         start = ["Intercept_centred" if lowered.centre is not None else "Intercept"] if lowered.design.intercept else []
-        names = [*start, *(["b"] if lowered.design.names else []), *(f"u_{g.name}" for g in lowered.design.groups)]
+        effects = [*lowered.design.groups, *lowered.design.curves]
+        names = [*start, *(["b"] if lowered.design.names else []), *(f"u_{each.name}" for each in effects)]
         whole = np.block([[gram, -cross[:, None]], [-cross[None], np.full((1, 1), square)]])
         return cls(names, at, whole, observed.count)
 

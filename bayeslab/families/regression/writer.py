@@ -26,7 +26,7 @@ __all__ = ["Writer", "varies"]
 
 def varies(design: Design) -> bool:
     """Whether a formula makes its parameter vary by row; ``~ 1`` does not."""
-    return bool(design.names or design.groups or design.offset is not None)
+    return bool(design.names or design.groups or design.curves or design.offset is not None)
 
 
 class Writer:
@@ -198,6 +198,17 @@ class Writer:
             label = Names(parameter).group(group.name)
             out |= {f"{word}_{label}" for word in ("u", "sd", "corr", "scale", "design")}
             out |= {f"{label}_effect{end}" for end in ("", "_2", "_with")}
+        for curve in self.designs[parameter].curves:
+            label = Names(parameter).group(curve.name)
+            more = {f"{word}_{label}" for word in ("u", "sd", "waves", "design")} | {f"{label}_wave"}
+            if clash := sorted(more & out):
+                raise problem(
+                    f"'{clash[0]}' would be a part of the smooth {curve.title}, and of the effects of a group: rename"
+                    " the grouping factor under data.rename",
+                    "formula",
+                    code="name-clash",
+                )
+            out |= more
         return out
 
     def _check_given(self, parts: set[str]) -> None:
@@ -212,6 +223,9 @@ class Writer:
             )
         groups = [group for design in self.designs.values() for group in design.groups]
         named = [("a grouping factor", "formula", group.name) for group in groups]
+        named += [
+            ("a factor", "formula", curve.by) for design in self.designs.values() for curve in design.curves if curve.by
+        ]
         named += [("a predictor with a model of its own", "missing", name) for name in self.spec.missing]
         named += [("a parameter of a prior", "priors", name) for name in self.hyper]
         for role, place, name in named:
@@ -233,6 +247,8 @@ class Writer:
         lacking += [name for name, text in self.likelihood.auxiliary.items() if _scaled(text) and self._default(name)]
         groups = [f"sd_{group.name}" for group in self.design.groups if self._in_unit()]
         lacking += [name for name in groups if name not in self.priors and "sd" not in self.priors]
+        curves = [f"sd_{curve.name}" for curve in self.design.curves if self._in_unit()]
+        lacking += [name for name in curves if name not in self.priors]
         if lacking:
             raise DataError(
                 f"the response '{self.formula.response}' is constant ({y[0]:g}), and the default priors of"
@@ -337,7 +353,7 @@ class Writer:
                 moved = f" - dot({names.of('design_mean')}, {names.of('b')})"
             self.nodes[intercept] = terms[0] + moved
         coefficients = self._coefficients_of(parameter)
-        terms += [*coefficients.slopes(), *coefficients.groups()]
+        terms += [*coefficients.slopes(), *coefficients.groups(), *coefficients.curves()]
         self.slopes[parameter] = coefficients.texts
         terms += [names.of("offset")] if design.offset is not None else []
         self.by_row[parameter] = INVERSE_LINKS[link].format(eta=f"({' + '.join(terms)})")
@@ -440,8 +456,14 @@ class Writer:
                 "formula",
                 code="unsupported",
             )
+        if self.design.curves and self._contrasts:
+            raise problem(
+                "smooths in a categorical regression are not there; write the model as a graph",
+                "formula",
+                code="unsupported",
+            )
         coefficients = self._coefficients_of("")
-        terms = [*coefficients.slopes(), *coefficients.groups()]
+        terms = [*coefficients.slopes(), *coefficients.groups(), *coefficients.curves()]
         self.slopes[""] = coefficients.texts
         return terms
 
@@ -472,9 +494,9 @@ _UNITS = {"log": 1.0, "logit": 2.5, "identity": 2.5}
 
 
 def _of_groups(design: Design) -> set[str]:
-    """Names of the priors of group effects."""
+    """Names of the priors of group effects and smooths."""
     groups = {f"{word}_{group.name}" for group in design.groups for word in ("sd", "corr")}
-    return groups | ({"sd"} if groups else set())
+    return groups | ({"sd"} if groups else set()) | {f"sd_{curve.name}" for curve in design.curves}
 
 
 def _scaled(text: str) -> bool:
