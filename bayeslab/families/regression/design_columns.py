@@ -17,7 +17,9 @@ import numpy as np
 from formulae.expr import Binary, Call, Grouping, Literal, QuotedName, Unary, Variable
 
 from bayeslab.data.bound import Data
+from bayeslab.data.smooths import Smooth
 from bayeslab.errors import ModelError
+from bayeslab.language.expansion import listed_numbers, number
 from bayeslab.language.spec import node_name, plain_name
 from bayeslab.language.term_reader import FUNCTIONS, bound_arguments, constant, shown
 
@@ -27,6 +29,9 @@ _SIGNS = {
     "PLUS": "+", "MINUS": "-", "STAR": "*", "SLASH": "/", "STAR_STAR": "**", "EQUAL_EQUAL": "==", "BANG_EQUAL": "!=",
     "LESS": "<", "LESS_EQUAL": "<=", "GREATER": ">", "GREATER_EQUAL": ">=",
 }  # fmt: skip
+
+# Most knots of a smooth in the language: longer lists are beyond the limit on expressions.
+_MOST_WRITTEN = 200
 
 
 def _unsupported(what: str) -> ModelError:
@@ -88,7 +93,48 @@ class DesignColumns:
         tree, memory = call.factor.expression, call.memory
         if tree.callee.name.lexeme in ("poly", "bs"):
             return self._basis(tree, memory)
+        if call.factor.smooth is not None:
+            return self._straight(call)
         return [self._number(tree, memory)]
+
+    # -- smooths
+
+    def _straight(self, call: Any) -> list[str]:
+        """The straight part of a smooth: one column, or one for each level."""
+        x = self._number(bound_arguments(call.factor.expression)["x"], call.memory)
+        line, by = f"({x} - mean({_bare(x)}))", call.factor.smooth.by
+        if by is None:
+            return [line]
+        return [f"({by} == {str(level)!r}) * {line}" for level in self.data.labels[by]]
+
+    def waves(self, call: Any, label: str, row: str) -> dict[str, str]:
+        """Nodes of the bending part of a smooth: its knots, the weights of each function, and the functions at rows."""
+        basis: Smooth = call.memory[call.factor.text]
+        knots, weights, means, ends = basis.knots, basis.weights, basis.means, basis.ends
+        assert knots is not None
+        assert weights is not None
+        assert means is not None
+        if len(knots) > _MOST_WRITTEN:
+            raise ModelError(
+                f"{call.factor.text} has {len(knots):,} knots, one at each value, and at most {_MOST_WRITTEN} are"
+                " written out as numbers: round the predictor in a column of the table",
+                path=("model", "formula"),
+                code="unsupported",
+            )
+        x = self._number(bound_arguments(call.factor.expression)["x"], call.memory)
+        place, inside, knot = f"place_{label}", f"inside_{label}", f"{label}_knot"
+        low, high = (number(value) for value in (knots[0], knots[-1]))
+        out = {
+            f"{place}[{row}]": f"({x} - mean({_bare(x)})) / {number(basis.unit)}",
+            f"{inside}[{row}]": f"minimum(maximum({place}, {low}), {high})",
+            f"knots_{label}[{knot}]": listed_numbers(knots),
+        }
+        texts = []
+        for k in range(len(means)):
+            out[f"weights_{label}_{k + 1}[{knot}]"] = listed_numbers(weights[:, k])
+            bent = f"dot(abs({inside} - knots_{label}) ** 3, weights_{label}_{k + 1}, {knot})"
+            texts.append(f"{bent} + {number(ends[k])} * abs({place} - {inside}) - {number(means[k])}")
+        return out | {f"waves_{label}[{row}, {label}_wave]": f"stack([{', '.join(texts)}], {label}_wave)"}
 
     # -- factors
 

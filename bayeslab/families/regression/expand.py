@@ -12,12 +12,14 @@ import numpy as np
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.design import Group
+from bayeslab.data.term_values import smooth_of
 from bayeslab.errors import ModelError, listed
 from bayeslab.families.regression.design_columns import DesignColumns
 from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regression.lowered import LinearPredictor, Lowered
 from bayeslab.families.regression.lowering import lower
 from bayeslab.families.regression.weighted import log_density
+from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.expansion import Expansion, check_columns, listed_numbers, numbers, unsupported
 from bayeslab.language.expressions import parse
@@ -65,6 +67,8 @@ class _Written:
         self.model, self.data, self.lowered = model, data, lowered
         self.spec, self.formula, self.design = lowered.spec, lowered.formula, lowered.design
         self.groups = [group for predictor in lowered.predictors for group in predictor.design.groups]
+        curves = [curve for predictor in lowered.predictors for curve in predictor.design.curves]
+        self.factors = {group.name for group in self.groups} | {curve.by for curve in curves}
         self.designs = {predictor.names.of(word) for predictor in lowered.predictors for word in _OF_DESIGN}
         self.row, self.levels = data.dataset.rows, likelihood(lowered.spec.likelihood).levels
         if lowered.y is None:
@@ -145,6 +149,30 @@ class _Written:
             for group, term in zip(predictor.design.groups, predictor.formula.groups, strict=True):
                 label = predictor.names.group(group.name)
                 out.setdefault(f"u_{label}", {}).update(self._effects_of(label, group, term))
+            out |= self._waves(predictor)
+        return out
+
+    def _waves(self, predictor: LinearPredictor) -> dict[str, dict[str, str]]:
+        """Nodes of the bending parts of smooths, by the node of their coefficients."""
+        out: dict[str, dict[str, str]] = {}
+        calls = {
+            smooth.name: term.components[0].call
+            for term in predictor.design.common.terms.values()
+            if (smooth := smooth_of(term)) is not None
+        }
+        for curve in predictor.design.curves:
+            label = predictor.names.group(curve.name)
+            made = self.columns.waves(calls[curve.name], label, self.row)
+            assert curve.basis.knots is not None
+            self.dims[f"{label}_knot"] = len(curve.basis.knots)
+            key = f"waves_{label}[{self.row}, {label}_wave]"
+            self.comments |= {
+                f"knots_{label}[{label}_knot]": f"{curve.title} has a knot at each value of its predictor.",
+                f"weights_{label}_1[{label}_knot]": f"The functions whose sum is the curve of {curve.title}, without its"
+                " straight part.",
+                key: "Natural cubic splines: straight lines beyond the knots, with mean 0 over the rows of the fit.",
+            }
+            out[f"u_{label}"] = made
         return out
 
     def _effects_of(self, label: str, group: Group, term: GroupTerm) -> dict[str, str]:
@@ -215,7 +243,7 @@ class _Written:
         inside = key.partition("[")[2].removesuffix("]")
         for dim in (part.strip() for part in inside.split(",") if part):
             entry = self.lowered.model.dims.get(dim)
-            single = any(dim == group.name for group in self.groups) and dim in self.data.labels
+            single = dim in self.factors and dim in self.data.labels
             if entry is not None and dim not in self.dims and not single:
                 self.dims[dim] = entry
 
@@ -261,6 +289,13 @@ class _Written:
                 f"_raw_{label}": f"Effects of each {group.name}{whose}, over their standard deviation (non-centred).",
                 f"u_{label}": f"Effects of each {group.name}{whose}: how far it lies from the population.",
                 f"corr_{label}": "The correlations themselves, to be looked at.",
+            }
+        for curve in predictor.design.curves:
+            label, of = names.group(curve.name), f"{curve.title}{whose}"
+            texts |= {
+                f"sd_{label}": f"How far the curve of {of} bends away from a straight line.",
+                f"_raw_{label}": f"Coefficients of the curve of {of}, over their standard deviation.",
+                f"u_{label}": f"Coefficients of the curve of {of}, without its straight part.",
             }
         return texts.get(name)
 
@@ -380,8 +415,20 @@ def _verify(model: Model, data: Data, lowered: Lowered, expansion: Expansion) ->
             for group in design.groups
             if group.effects != ["1"]
         }
-    evaluator = Evaluator(bound.term, bound.labels, bound.frozen, rows=bound.dataset.rows, cells=bound.cells)
-    for name, node in nodes_of(expansion.nodes).items():
+        wanted |= {f"waves_{names.group(curve.name)}": curve.waves for curve in design.curves}
+    nodes = nodes_of(expansion.nodes)
+    evaluator: Evaluator
+
+    def lookup(name: str) -> Term:
+        """A column of the data, or a node of numbers that another one uses."""
+        if name not in nodes or bound.has(name):
+            return bound.term(name)
+        node = nodes[name]
+        value, _, _ = evaluator.align([evaluator.term(parse(node.expression.text))], onto=node.dims)
+        return Term(np.broadcast_to(value[0], [len(bound.labels[dim]) for dim in node.dims]), node.dims)
+
+    evaluator = Evaluator(lookup, bound.labels, bound.frozen, rows=bound.dataset.rows, cells=bound.cells)
+    for name, node in nodes.items():
         if (matrix := wanted.get(name)) is None:
             continue
         assert call_name(node.expression.tree) is None or node.kind == "deterministic"

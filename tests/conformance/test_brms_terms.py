@@ -1,0 +1,167 @@
+"""Regressions with special terms of an exam that brms and Stan answered: log densities at its points, and posteriors.
+
+Smooths of mgcv have the same functions in another scale, which has no meaning there: its basis depends on the signs of a
+decomposition. The straight part is measured here in the unit of the predictor, and the variance of the bending part is
+that of the curve, averaged over the rows. The two constants below convert them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import bayeslab as bl
+from bayeslab.posterior.machine.density import MachineDensity
+from bayeslab.preparation import Source
+from tests.conformance.references import SHARED, require
+
+FOLDER = SHARED / "conformance" / "brms"
+
+
+def known(name: str, file: str) -> Any:
+    require(FOLDER, "references of brms")
+    return json.loads((FOLDER / name / file).read_text())
+
+
+def table(name: str, file: str = "data.csv") -> pd.DataFrame:
+    require(FOLDER, "references of brms")
+    return pd.read_csv(FOLDER / name / file)
+
+
+def close(draws: dict[str, np.ndarray], reference: dict[str, dict[str, float]]) -> None:
+    """Means within 4 combined Monte Carlo standard errors, sds within 4 errors and 2 per cent; draws (chain, draw)."""
+    import arviz_stats
+
+    for word, values in draws.items():
+        numbers = reference[word]
+        mcse, mcse_sd = (float(arviz_stats.mcse(values, method=method)) for method in ("mean", "sd"))
+        assert abs(values.mean() - numbers["mean"]) < 4 * np.hypot(mcse, numbers["mcse_mean"]), word
+        error = 4 * np.hypot(mcse_sd, numbers["mcse_sd"]) + 0.02 * numbers["sd"]
+        assert abs(values.std(ddof=1) - numbers["sd"]) < error, word
+
+
+# ----------------------------------------------------------------------------------- smooths by a factor
+
+LINE, WAVE = 4.5643365040, np.sqrt(12.3237123174)
+TYPES = ["Quebec", "Mississippi"]
+
+
+def co2() -> bl.Model:
+    plants = [f"{a}{b}{k}" for a in "MQ" for b in "cn" for k in (1, 2, 3)]
+    return bl.Model(
+        data={"rows": "row"},
+        dims={"Type": TYPES, "Treatment": ["nonchilled", "chilled"], "Plant": plants},
+        model=bl.Regression(
+            formula="uptake ~ Type * Treatment + s(lconc, k=5, by=Type) + (1 | Plant)",
+            priors={
+                "Intercept": "Normal(30, 10)", "b": "Normal(0, 10)", "s(lconc):Type": f"Normal(0, {10 / LINE!r})",
+                "sd": "HalfNormal(5)", "sd_s_lconc_Type": f"HalfNormal({float(20 / WAVE)!r})", "sigma": "HalfNormal(5)",
+            },
+        ),
+    )  # fmt: skip
+
+
+def bases(rows: pd.DataFrame, file: str) -> tuple[Any, np.ndarray, np.ndarray]:
+    """The smooth's part of the design; mgcv's straight column and bending ones of each row's type."""
+    basis = table("co2_smooth_by", file)
+    first = (rows["Type"] == "Quebec").to_numpy()
+    straight = np.where(first, basis["Xs_col1"], basis["Xs_col2"])
+    one, two = (basis[[f"Zs_{k}_1_col{j}" for j in (1, 2, 3)]].to_numpy() for k in (1, 2))
+    return Source(co2()).posterior(table("co2_smooth_by")).lowered, straight, np.where(first[:, None], one, two)
+
+
+def test_the_functions_are_those_of_mgcv_also_at_new_rows():
+    rows, new = table("co2_smooth_by"), table("co2_smooth_by", "newdata.csv")
+    lowered, straight, bent = bases(rows, "basis.csv")
+    (curve,) = lowered.design.curves
+    mine = lowered.design.matrix[:, lowered.design.names.index("s(lconc):Type[Quebec]")]
+    first = (rows["Type"] == "Quebec").to_numpy()
+    sign = np.sign(mine[0] / straight[0])
+    np.testing.assert_allclose(mine[first], sign * LINE * straight[first], rtol=1e-9)
+    np.testing.assert_allclose(curve.waves @ curve.waves.T, WAVE**2 * bent @ bent.T, atol=1e-8)
+    rotation = np.linalg.lstsq(curve.waves, WAVE * bent, rcond=None)[0]
+    np.testing.assert_allclose(rotation @ rotation.T, np.eye(3), atol=1e-8)
+    _, straight, bent = bases(new, "basis_new.csv")
+    x = new["lconc"].to_numpy()
+    np.testing.assert_allclose(curve.basis.line(x), sign * LINE * straight, rtol=1e-9)
+    np.testing.assert_allclose(curve.basis.waves(x) @ rotation, WAVE * bent, atol=1e-9)
+
+
+def test_log_densities_of_smooths_by_a_factor_are_those_of_the_exam():
+    rows = table("co2_smooth_by")
+    lowered, straight, bent = bases(rows, "basis.csv")
+    posterior = Source(co2()).posterior(rows)
+    (curve,) = lowered.design.curves
+    first = int(np.flatnonzero(rows["Type"] == "Quebec")[0])
+    sign = np.sign(curve.basis.line(rows["lconc"].to_numpy())[first] / straight[first])
+    rotation = np.linalg.lstsq(curve.waves, WAVE * bent, rcond=None)[0]
+    density = MachineDensity(posterior.machine_model(), lambda: None)
+    plants = [str(label) for label in lowered.data.labels["Plant"]]
+    for point in known("co2_smooth_by", "points.json")["points"]:
+        values = point["values"]
+        named = {"b[Type[Mississippi]]": "b_TypeMississippi", "b[Treatment[chilled]]": "b_Treatmentchilled"}
+        named["b[Type[Mississippi]:Treatment[chilled]]"] = "b_TypeMississippi:Treatmentchilled"
+        b = []
+        for label in lowered.design.names:
+            if label.startswith("s("):
+                b.append(sign * values[f"bs_slconc:Type{label.split('[')[1][:-1]}_1"] / LINE)
+            else:
+                b.append(values[named[f"b[{label}]"]])
+        sds = np.array([values[f"sds_slconcType{level}_1"] for level in TYPES]) / WAVE
+        u = [[values[f"s_slconcType{level}_1[{j}]"] for j in (1, 2, 3)] for level in TYPES]
+        raw = (np.array(u) / WAVE) @ rotation.T / sds[:, None]
+        effects = np.array([values[f"r_Plant[{plant},Intercept]"] for plant in plants])
+        sd = values["sd_Plant__Intercept"]
+        draws = {
+            "Intercept": np.array([values["b_Intercept"]]), "b": np.array([b]), "sigma": np.array([values["sigma"]]),
+            "u_Plant": effects[None], "sd_Plant": np.array([sd]),
+            "u_s_lconc_Type": (raw * sds[:, None])[None], "sd_s_lconc_Type": sds[None],
+        }  # fmt: skip
+        ((_, likelihoods),) = posterior.log_likelihoods(draws).values()
+        assert likelihoods.sum() == pytest.approx(point["log_likelihood"], abs=1e-6)
+        np.testing.assert_allclose(likelihoods[0, :5], point["log_likelihood_first_rows"], atol=1e-6)
+        np.testing.assert_allclose(
+            posterior.expectation().values(draws, "link")[0, :5], point["expected_first_rows"], atol=1e-6
+        )
+        at = {
+            "Intercept": values["b_Intercept"], "b": np.array(b), "sd_Plant_log__": np.log(sd),
+            "_raw_Plant": effects / sd, "sd_s_lconc_Type_log__": np.log(sds), "_raw_s_lconc_Type": raw,
+            "sigma_log__": np.log(values["sigma"]),
+        }  # fmt: skip
+        whole, _ = density(density.flat({name: np.asarray(at[name]) for name in density.names}))
+        normals = stats.norm.logpdf(raw).sum() + stats.norm.logpdf(effects / sd).sum()
+        turned = np.log([sd, values["sigma"], *sds]).sum()
+        units = 2 * np.log(LINE) + 2 * np.log(WAVE)
+        prior = whole - normals - turned - units - point["log_likelihood"]
+        assert prior == pytest.approx(point["log_prior"], abs=1e-6)
+
+
+@pytest.mark.slow(why="conformance")
+def test_nuts_has_the_exams_posterior_of_smooths_by_a_factor():
+    rows, new = table("co2_smooth_by"), table("co2_smooth_by", "newdata.csv")
+    fit = bl.fit(co2(), rows, "nuts", runs=None, seed=1, progress=False, target_accept=0.95)
+    reference = known("co2_smooth_by", "reference.json")
+    posterior = fit.posterior
+    lowered, straight, _ = bases(rows, "basis.csv")
+    sign = np.sign(lowered.design.curves[0].basis.line(rows["lconc"].to_numpy())[0] / straight[0])
+    draws = {
+        "b_Intercept": posterior["Intercept"], "b_TypeMississippi": posterior["b"].sel(predictor="Type[Mississippi]"),
+        "b_Treatmentchilled": posterior["b"].sel(predictor="Treatment[chilled]"),
+        "b_TypeMississippi:Treatmentchilled":
+            posterior["b"].sel(predictor="Type[Mississippi]:Treatment[chilled]"),
+        "sigma": posterior["sigma"], "sd_Plant__Intercept": posterior["sd_Plant"],
+    }  # fmt: skip
+    for level in TYPES:
+        slope = posterior["b"].sel(predictor=f"s(lconc):Type[{level}]")
+        draws[f"bs_slconc:Type{level}_1"] = sign * LINE * slope
+        draws[f"sds_slconcType{level}_1"] = WAVE * posterior["sd_s_lconc_Type"].sel(Type=level)
+    close({name: values.to_numpy() for name, values in draws.items()}, reference["parameters"])
+    assert set(draws) == set(reference["parameters"])
+    means = fit.predictions(new).draws
+    chains = np.moveaxis(np.asarray(means).reshape(4, -1, len(new)), -1, 0)
+    close({f"row{k + 1}": values for k, values in enumerate(chains)}, reference["predictions"])
