@@ -83,6 +83,7 @@ class Smooth:
             can = f"use k={distinct} or less" if distinct >= LEAST_SIZE else "too few for a curve"
             raise DataError(
                 f"{name}: a basis of k={size} needs at least {size} different values; there are {distinct}: {can}",
+                path=("model", "formula"),
                 code="too-few",
             )
         centred = self.line(x)
@@ -100,6 +101,7 @@ class Smooth:
         if sizes[0] <= 1e-13 * sizes[-1]:
             raise DataError(
                 f"{name}: the values are too near each other to tell {size} functions apart: use a smaller k",
+                path=("model", "formula"),
                 code="not-identified",
             )
         # Rough curves, which have small eigenvalues, come last.

@@ -192,6 +192,7 @@ def _smooth(factor: Factor, frame: pd.DataFrame, memory: dict[str, Any]) -> tupl
         raise DataError(
             f"{factor.text}: '{name}' holds text, and a smooth is a curve over numbers; effects of levels are {name}"
             f" itself, or (1 | {name})",
+            path=("model", "formula"),
             code="not-numbers",
         )
     x = np.asarray(_number(predictor, frame, memory), float)
@@ -210,6 +211,7 @@ def _by_levels(factor: Factor, frame: pd.DataFrame) -> Any:
         raise DataError(
             f"{factor.text}: by is a factor, with a curve for each level, and '{name}' holds numbers: list its levels"
             f" under dims if they are names",
+            path=("model", "formula"),
             code="not-states",
         )
     return frame[name].cat.categories

@@ -200,7 +200,7 @@ class Writer:
             out |= {f"{label}_effect{end}" for end in ("", "_2", "_with")}
         for curve in self.designs[parameter].curves:
             label = Names(parameter).group(curve.name)
-            more = {f"{word}_{label}" for word in ("u", "sd", "waves", "design")} | {f"{label}_wave"}
+            more = {f"{word}_{label}" for word in ("u", "sd", "waves")} | {f"{label}_wave"}
             if clash := sorted(more & out):
                 raise problem(
                     f"'{clash[0]}' would be a part of the smooth {curve.title}, and of the effects of a group: rename"
