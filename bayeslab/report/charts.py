@@ -7,7 +7,7 @@ accessible name.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.plots.svg import shorten, text_width
-from bayeslab.report.markup import Markup, element, joined
+from bayeslab.report.markup import EMPTY, Markup, element, joined
 
 __all__ = ["Interval", "check_bars", "check_curves", "density", "intervals", "points", "ranks", "sketch", "trace"]
 
@@ -24,6 +24,8 @@ type Array = NDArray[np.float64]
 WIDTH = 340.0
 _LEFT, _RIGHT = 8.0, 8.0
 _BINS = 20
+# Number of points of a smoothed density; its fine histogram has four bins for each.
+_GRID = 90
 # Number of draws of a chain in a trace, and of replications in a check.
 TRACE_POINTS, REPLICATIONS = 200, 25
 
@@ -37,8 +39,14 @@ class Interval:
     ends: Sequence[tuple[float, float]]
 
 
-def density(draws: Array, ends: Sequence[tuple[float, float]], name: str, says: str) -> Markup:
-    """A density plot of a quantity, with its intervals.
+def density(
+    draws: Array,
+    ends: Sequence[tuple[float, float]],
+    name: str,
+    says: str,
+    prior: Callable[[Array], Array] | None = None,
+) -> Markup:
+    """A density plot of a quantity, with its intervals, and its prior on the same scale.
 
     Parameters
     ----------
@@ -48,10 +56,14 @@ def density(draws: Array, ends: Sequence[tuple[float, float]], name: str, says: 
         Intervals, from the shortest to the longest.
     says
         The accessible name.
+    prior
+        The prior density of numbers. Where it is above one and a half times the highest posterior density, the line is
+        cut off.
     """
     low, high = _limits(draws)
     x = _Scale(low, high, _LEFT, WIDTH - _RIGHT)
     top, base = 24.0, 84.0
+    before = EMPTY
     if np.all(draws[:2000] == np.floor(draws[:2000])) and np.ptp(draws) <= 30:  # few whole numbers
         values, counts = np.unique(draws[(draws >= low) & (draws <= high)], return_counts=True)
         shape = joined(
@@ -60,13 +72,19 @@ def density(draws: Array, ends: Sequence[tuple[float, float]], name: str, says: 
         )
     else:
         grid, height = _smoothed(draws, low, high)
-        path = _path(x(grid), base - (base - top) * height / height.max())
+        ceiling = float(height.max())
+        if prior is not None:
+            known = _shares(prior, low, high)
+            ceiling = max(ceiling, min(float(known.max()), 1.5 * ceiling))
+            y = base - (base - top) * np.minimum(known / ceiling, 1.0)
+            before = element("path", d=_path(x(np.linspace(low, high, len(y))), y), class_="prior")
+        path = _path(x(grid), base - (base - top) * height / ceiling)
         shape = element("path", d=f"M{x(grid[0]):.1f} {base}L{path[1:]}L{x(grid[-1]):.1f} {base}Z", class_="area")
     bars = joined(
         element("line", x1=x(a), x2=x(b), y1=base + 7, y2=base + 7, class_=f"i{k}")
         for k, (a, b) in reversed(list(enumerate(ends)))
     )
-    return _chart(116, says, _label(name, 15), shape, bars, _axis(x, base + 13))
+    return _chart(116, says, _label(name, 15), shape, before, bars, _axis(x, base + 13))
 
 
 def intervals(rows: Sequence[Interval], says: str) -> Markup:
@@ -250,8 +268,8 @@ def _limits(draws: Array) -> tuple[float, float]:
     return _padded(float(low), float(high), 0.06)
 
 
-def _smoothed(draws: Array, low: float, high: float, n: int = 90) -> tuple[Array, Array]:
-    """A kernel density estimate on a grid, up to a factor.
+def _smoothed(draws: Array, low: float, high: float, n: int = _GRID) -> tuple[Array, Array]:
+    """A kernel density estimate on a grid: the probability of a 360th of the range.
 
     A fine histogram is convolved with a normal kernel of Silverman's bandwidth [1]_.
 
@@ -271,6 +289,13 @@ def _smoothed(draws: Array, low: float, high: float, n: int = 90) -> tuple[Array
     curve = np.convolve(counts, kernel / kernel.sum(), mode="full")[reach : reach + fine] / len(draws)
     at = np.linspace(0, fine - 1, n).astype(int)
     return low + (high - low) * (edges[:-1] + 0.5 / fine)[at], curve[at]
+
+
+def _shares(density: Callable[[Array], Array], low: float, high: float, n: int = 181) -> Array:
+    """A density at points from ``low`` to ``high``, in the unit of :func:`_smoothed`; infinite ones are cut off."""
+    values = density(np.linspace(low, high, n)) * (high - low) / (4 * _GRID)
+    finite = values[np.isfinite(values)]
+    return np.nan_to_num(values, nan=0.0, posinf=float(finite.max()) if len(finite) else 0.0)
 
 
 def _path(x: Array, y: Array) -> str:

@@ -7,6 +7,7 @@ from bayeslab.language.model_file import dump
 from bayeslab.plots.graph_svg import model_svg
 from bayeslab.report.contract import Reported, record
 from bayeslab.report.markup import EMPTY, Markup, details, element, joined, paragraph, table
+from bayeslab.report.priors import priors_of
 from bayeslab.results.structures import structures_of
 
 __all__ = ["file_text", "section"]
@@ -40,7 +41,7 @@ def _graph(fit: Reported) -> Markup:
 
 
 def _priors(fit: Reported) -> Markup:
-    priors = fit.bound_model.priors()
+    priors = priors_of(fit).texts
     if fit.model.model.is_learner or not fit.data.dataset.columns:
         return EMPTY
     if not priors:

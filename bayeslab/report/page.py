@@ -22,6 +22,7 @@ from bayeslab.report import (
 )
 from bayeslab.report.contract import Reported
 from bayeslab.report.markup import Markup, element, joined, paragraph
+from bayeslab.report.priors import priors_of
 from bayeslab.report.style import SCRIPT, STYLE
 from bayeslab.report.words import headline
 
@@ -78,9 +79,10 @@ def _article(fit: Reported, name: str, anchor: str, n_runs: int) -> Markup:
     quantities = posterior.quantities_of(fit)
     checked = predictive.section(fit)
     heading, picture = family.section(fit)
+    first = "Scores" if fit.model.model.is_learner else "Posterior"
     sections = [
         ("Verdict", judgement.section(fit.verdict)),
-        ("Posterior" if not fit.model.model.is_learner else "Scores", posterior.section(quantities, n_runs)),
+        (first, posterior.section(quantities, priors_of(fit), n_runs)),
         (heading, picture),
         ("Fit to the data", checked.content),
         ("Model", model.section(fit)),

@@ -11,9 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslab.labelled import of_dataset
+from bayeslab.plots.svg import shorten
 from bayeslab.report import charts
 from bayeslab.report.contract import Reported
 from bayeslab.report.markup import EMPTY, Markup, details, element, joined, paragraph, table
+from bayeslab.report.priors import Priors
 from bayeslab.results import convergence
 from bayeslab.results.render import More, Table, headings, lines_of
 
@@ -24,6 +26,8 @@ type Array = NDArray[np.float64]
 PROBABILITIES = (0.5, 0.89, 0.95)
 # Maximum numbers of rows in the table, of forest plots, of rows in each, and of densities.
 _ROWS, _FORESTS, _FOREST_ROWS, _DENSITIES = 2_000, 8, 40, 12
+# Maximum length of a prior in the table.
+_TEXT = 60
 # Number of rows of the table that are not folded.
 _VISIBLE = 30
 
@@ -81,31 +85,39 @@ def quantities_of(fit: Reported) -> Quantities:
     return Quantities(frame, blocks)
 
 
-def section(quantities: Quantities, n_runs: int = 1) -> Markup:
+def section(quantities: Quantities, priors: Priors, n_runs: int = 1) -> Markup:
     """The content of the section; empty if there is nothing to show.
 
     Parameters
     ----------
+    priors
+        The priors of the fit, which are drawn under the posterior densities.
     n_runs
         Number of runs on the page, which share the rows of their tables.
     """
     if not len(quantities.frame):
         return EMPTY
-    pictures = [*_densities(quantities), *_forests(quantities)]
-    parts = [_table(quantities.frame, max(100, _ROWS // n_runs))]
+    densities, some_prior = _densities(quantities, priors)
+    pictures = [*densities, *_forests(quantities)]
+    parts = [_table(quantities.frame, priors, max(100, _ROWS // n_runs))]
     if pictures:
         parts.append(element("div", *pictures, class_="charts"))
         bars = "Bars are equal-tailed credible intervals of 50, 89 and 95 %, dots are means; the table has the numbers."
+        if some_prior:
+            bars += " Dashed lines are prior densities, on the scale of the posterior density."
         parts.append(paragraph(bars, class_="mute"))
     return joined(parts)
 
 
-def _table(frame: pd.DataFrame, most: int) -> Markup:
+def _table(frame: pd.DataFrame, priors: Priors, most: int) -> Markup:
     n = len(frame)
     shown = Table.of(frame)
     lines = list(lines_of(shown, None if n <= most else most))
     head = headings(shown)
     columns = _columns(head)
+    names = [word for word, _ in columns]
+    with_priors = any(priors.text(str(label)) for label in frame.index)
+    names += ["prior"] if with_priors else []
     rows, left_out = [], []
     for line in lines:
         if isinstance(line, More):
@@ -116,14 +128,17 @@ def _table(frame: pd.DataFrame, most: int) -> Markup:
             words = " to ".join(line.cells[k].text for k in places)
             status = line.cells[places[0]].status
             cells.append(words if status == "pass" else element("b", words, class_=status))
+        if with_priors:
+            text = priors.text(line.label)
+            cells.append(element("span", shorten(text, _TEXT), title=text, class_="mute") if text else "–")
         rows.append((line.label, *cells))
     caption = f"{n:,} quantities" if n != 1 else "One quantity"
-    made = table(["", *(word for word, _ in columns)], rows, caption=caption, class_="sortable")
+    made = table(["", *names], rows, caption=caption, class_="sortable")
     note = [paragraph(f"Left out for size: {', '.join(left_out)}.", class_="mute")] if left_out else []
     if len(rows) <= _VISIBLE:
         return joined([made, *note])
     few = table(
-        ["", *(word for word, _ in columns)],
+        ["", *names],
         rows[: _VISIBLE // 2],
         caption=f"The first {_VISIBLE // 2} of {n:,} quantities",
     )
@@ -151,13 +166,16 @@ def _middle(row: pd.Series) -> float:
     return float(row["median"]) if np.isnan(mean) and "median" in row else mean
 
 
-def _densities(quantities: Quantities) -> list[Markup]:
-    """Densities of the scalars that vary."""
+def _densities(quantities: Quantities, priors: Priors) -> tuple[list[Markup], bool]:
+    """Densities of scalars, then of elements of vectors that have priors by label; and whether any prior is drawn."""
     frame = quantities.frame
     if "eti95_lb" not in frame:
-        return []
+        return [], False
+    labels = [str(label) for label in frame.index if "[" not in str(label)]
+    labels += [str(label) for label in frame.index if "[" in str(label) and str(label) in priors.texts]
     out: list[Markup] = []
-    for label in [str(label) for label in frame.index if "[" not in str(label)][: 3 * _DENSITIES]:
+    some_prior = False
+    for label in labels[: 3 * _DENSITIES]:
         draws, row = quantities.draws(label), frame.loc[label]
         if draws is None or len(out) == _DENSITIES or draws.size < 20:
             continue
@@ -166,8 +184,12 @@ def _densities(quantities: Quantities) -> list[Markup]:
             continue
         low, high = _ends(row)[1]
         says = f"Density of {label}: mean {_middle(row):.4g}, 89 % interval {low:.4g} to {high:.4g}"
-        out.append(charts.density(flat, _ends(row), label, says))
-    return out
+        prior = priors.density(label)
+        if prior is not None:
+            says += f"; dashed its prior {priors.text(label)}"
+            some_prior = True
+        out.append(charts.density(flat, _ends(row), label, says, prior))
+    return out, some_prior
 
 
 def _forests(quantities: Quantities) -> list[Markup]:
