@@ -17,7 +17,19 @@ from numpy.typing import NDArray
 from bayeslab.plots.svg import shorten, text_width
 from bayeslab.report.markup import EMPTY, Markup, element, joined
 
-__all__ = ["Interval", "check_bars", "check_curves", "density", "intervals", "points", "ranks", "sketch", "trace"]
+__all__ = [
+    "Interval",
+    "check_bars",
+    "check_curves",
+    "density",
+    "intervals",
+    "points",
+    "ranks",
+    "scatter",
+    "sketch",
+    "trace",
+    "uniformity",
+]
 
 type Array = NDArray[np.float64]
 
@@ -28,6 +40,8 @@ _BINS = 20
 _GRID = 90
 # Number of draws of a chain in a trace, and of replications in a check.
 TRACE_POINTS, REPLICATIONS = 200, 25
+# Number of points of a scatter plot.
+POINTS = 1_000
 
 
 @dataclass(frozen=True)
@@ -137,10 +151,7 @@ def trace(chains: Array, name: str, says: str) -> Markup:
         for k, row in enumerate(values)
         if (there := np.isfinite(row)).any()
     ]
-    marks = [
-        element("text", _number(v, _step(y)), x=40, y=y(v) + 4, text_anchor="end", class_="s") for v in _ticks(y, 3)
-    ]
-    return _chart(124, says, _label(name, 15), *lines, *marks, _axis(x, 98, whole=True))
+    return _chart(124, says, _label(name, 15), *lines, *_marks(y), _axis(x, 98, whole=True))
 
 
 def ranks(chains: Array, name: str, says: str) -> Markup:
@@ -220,6 +231,68 @@ def check_bars(
                 )
             )
     return _chart(174, says, _label(name, 15), joined(parts))
+
+
+def uniformity(values: Array, points: Array, lower: Array, upper: Array, name: str, says: str) -> Markup:
+    """The empirical distribution function of probabilities minus the uniform one, with simultaneous bands.
+
+    Parameters
+    ----------
+    values
+        Shape (cell,), from 0 to 1.
+    points, lower, upper
+        Points at which the bands are given, and the lowest and highest shares of values up to each point.
+    """
+    at = np.linspace(0, 1, 201)
+    curve = np.searchsorted(np.sort(values), at, side="right") / len(values) - at
+    ends = np.concatenate([[0.0], points, [1.0]])
+    low, high = (np.concatenate([[0.0], share - points, [0.0]]) for share in (lower, upper))
+    most = max(float(np.abs(part).max()) for part in (curve, low, high))
+    x, y = _Scale(0, 1, 44, WIDTH - _RIGHT), _Scale(-1.1 * most, 1.1 * most, 146, 24)
+    band = _path(np.concatenate([x(ends), x(ends[::-1])]), np.concatenate([y(low), y(high[::-1])]))
+    return _chart(
+        174,
+        says,
+        _label(name, 15),
+        element("path", d=f"{band}Z", class_="band"),
+        element("line", x1=x(0), x2=x(1), y1=y(0), y2=y(0), class_="zero"),
+        element("path", d=_path(x(at), y(curve)), class_="real"),
+        *_marks(y),
+        _axis(x, 148),
+    )
+
+
+def scatter(x: Array, y: Array, levels: Sequence[float], name: str, says: str) -> Markup:
+    """Points, with dashed horizontal lines at ``levels``.
+
+    Of more than :data:`POINTS` points, those evenly spaced and those beyond the outer levels are drawn.
+
+    Parameters
+    ----------
+    x, y
+        Shape (point,), finite.
+    """
+    kept = np.zeros(len(x), bool)
+    kept[np.linspace(0, len(x) - 1, min(len(x), POINTS)).astype(int)] = True
+    beyond = np.flatnonzero((y > max(levels)) | ((y < min(levels)) if len(levels) > 1 else False))
+    kept[beyond[:POINTS]] = True
+    across = _Scale(*_padded(float(x.min()), float(x.max())), 44, WIDTH - _RIGHT)
+    up = _Scale(*_padded(min(float(y.min()), *levels), max(float(y.max()), *levels), 0.06), 146, 24)
+    dots = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(across(x[kept]), up(y[kept]), strict=True))
+    lines = [
+        element("line", x1=across.start, x2=across.end, y1=up(level), y2=up(level), class_="zero") for level in levels
+    ]
+    return _chart(
+        174, says, _label(name, 15), *lines, element("path", d=dots, class_="dots"), *_marks(up), _axis(across, 148)
+    )
+
+
+def _marks(scale: _Scale) -> list[Markup]:
+    """Numbers along a vertical scale."""
+    return [
+        element("text", _number(v, _step(scale)), x=40, y=scale(v) + 4, text_anchor="end", class_="s")
+        for v in _ticks(scale, 3)
+    ]
 
 
 def sketch(counts: Array, says: str) -> Markup:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.errors import BayeslabError
-from bayeslab.report import charts
+from bayeslab.report import charts, left_out
 from bayeslab.report.contract import Reported
 from bayeslab.report.markup import EMPTY, Markup, element, joined, paragraph, table
 from bayeslab.results.fitted import Fitted
@@ -74,6 +74,7 @@ def section(fit: Reported) -> Checked:
         parts += [table(heads, lines, caption="Statistics of data and replications"), paragraph(rule, class_="mute")]
     if len(both) > _OUTCOMES:
         parts.append(paragraph(f"{len(both) - _OUTCOMES} more outcomes are not shown.", class_="mute"))
+    parts.append(left_out.section(few, both))
     return Checked(joined(parts), True)
 
 

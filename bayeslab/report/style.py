@@ -53,6 +53,8 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 .chart .c1 {stroke: var(--other)} .chart .c2 {stroke: var(--c2)} .chart .c3 {stroke: var(--c3)}
 .chart .replicated {fill: none; stroke: var(--soft); stroke-opacity: .35}
 .chart .prior {fill: none; stroke: var(--other); stroke-width: 1.6; stroke-dasharray: 5 3}
+.chart .band {fill: var(--accent); fill-opacity: .16}
+.chart .dots {fill: none; stroke: var(--accent); stroke-opacity: .6; stroke-width: 4.4; stroke-linecap: round}
 .chart .real {fill: none; stroke: var(--accent); stroke-width: 2.4}
 .sketch {vertical-align: middle} .sketch .bar {fill: var(--accent); fill-opacity: .7}
 @media print {body {max-width: none; padding: 0; font-size: 10pt} nav, .search {display: none}

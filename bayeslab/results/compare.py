@@ -66,6 +66,7 @@ from bayeslab.streams import stream
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
     from bayeslab.posterior.machine.model import MachineModel
 
@@ -76,6 +77,7 @@ __all__ = [
     "compare",
     "loo",
     "model_probabilities",
+    "observations",
     "pseudo_bma_weights",
     "stacking_weights",
 ]
@@ -213,21 +215,49 @@ def loo(fit: Fitted, *, refit: bool = True, progress: Progress | None = None) ->
     return Loo(elpd, p_loo, pareto_k, tuple(refitted), bad, tried=refit)
 
 
+def observations(fit: Fitted) -> list[tuple[str, str]]:
+    """The likelihood term and the label of each observation, in the order of :func:`loo`.
+
+    The label is that of the row, or the labels of all dimensions of the term, with commas; without labels, it is the
+    position, from 1.
+    """
+    group = fit.group("log_likelihood", log_likelihood).to_dataset()
+    out = []
+    for name, kept in _cells(fit, group):
+        term = group[name].transpose("chain", "draw", ...)
+        dims = [str(dim) for dim in term.dims[2:]]
+        places = np.unravel_index(kept, term.shape[2:]) if dims else [np.zeros(len(kept), int)]
+        words = [
+            term.coords[dim].to_numpy().astype(str)[at] if dim in term.coords else (at + 1).astype(str)
+            for dim, at in zip(dims or [""], places, strict=True)
+        ]
+        out += [(name, ", ".join(each)) for each in zip(*words, strict=True)]
+    return out
+
+
 def _terms(fit: Fitted) -> tuple[list[tuple[str, int]], Array]:
     """The observations (node and position in it), and their log likelihoods (observation, chain, draw)."""
     group = fit.group("log_likelihood", log_likelihood).to_dataset()
+    cells, parts = [], []
+    for name, kept in _cells(fit, group):
+        values = group[name].transpose("chain", "draw", ...).to_numpy()
+        flat = np.moveaxis(values.reshape(*values.shape[:2], -1), -1, 0)
+        cells += [(name, int(i)) for i in kept]
+        parts.append(flat[kept])
+    return cells, np.ascontiguousarray(np.concatenate(parts), dtype=float)
+
+
+def _cells(fit: Fitted, group: xr.Dataset) -> list[tuple[str, np.ndarray]]:
+    """The likelihood terms, each with the positions of its observations."""
     # Some families have one likelihood term for all outcomes of a row.
     names = [n for n in _outcomes(fit) if n in group] or [str(n) for n in group.data_vars]
     if not names:
         raise DataError(f"no pointwise log likelihood of {listed(_outcomes(fit))}", code="not-applicable")
-    cells, parts = [], []
+    out = []
     for name in names:
-        values = group[name].transpose("chain", "draw", ...).to_numpy()
-        flat = np.moveaxis(values.reshape(*values.shape[:2], -1), -1, 0)
-        kept = np.flatnonzero(~_conditioned(fit, name, len(flat)) & ~_missing(fit, name, len(flat)))
-        cells += [(name, int(i)) for i in kept]
-        parts.append(flat[kept])
-    return cells, np.ascontiguousarray(np.concatenate(parts), dtype=float)
+        n = math.prod(size for dim, size in group[name].sizes.items() if dim not in ("chain", "draw"))
+        out.append((name, np.flatnonzero(~_conditioned(fit, name, n) & ~_missing(fit, name, n))))
+    return out
 
 
 def _conditioned(fit: Fitted, term: str, n_values: int) -> np.ndarray:
