@@ -11,6 +11,7 @@ from bayeslab.errors import BayeslabError
 from bayeslab.report import (
     comparison,
     data,
+    downloads,
     family,
     judgement,
     model,
@@ -79,6 +80,8 @@ def _article(fit: Reported, name: str, anchor: str, n_runs: int) -> Markup:
     quantities = posterior.quantities_of(fit)
     checked = predictive.section(fit)
     heading, picture = family.section(fit)
+    intervals = "eti89_lb" in quantities.frame
+    files = downloads.section(fit, quantities, n_runs)
     first = "Scores" if fit.model.model.is_learner else "Posterior"
     sections = [
         ("Verdict", judgement.section(fit.verdict)),
@@ -88,7 +91,7 @@ def _article(fit: Reported, name: str, anchor: str, n_runs: int) -> Markup:
         ("Model", model.section(fit)),
         ("Data", data.section(fit)),
         ("Sampler", sampler.section(fit, quantities)),
-        ("Reproduce", reproduce.section(fit, checked=checked.checked, intervals="eti89_lb" in quantities.frame)),
+        ("Reproduce", joined([reproduce.section(fit, checked=checked.checked, intervals=intervals), files])),
     ]
     present = [(word, inside) for word, inside in sections if inside]
     status = fit.verdict.status
