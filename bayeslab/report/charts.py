@@ -21,6 +21,7 @@ __all__ = [
     "Interval",
     "check_bars",
     "check_curves",
+    "curve",
     "density",
     "intervals",
     "points",
@@ -284,6 +285,22 @@ def scatter(x: Array, y: Array, levels: Sequence[float], name: str, says: str) -
     ]
     return _chart(
         174, says, _label(name, 15), *lines, element("path", d=dots, class_="dots"), *_marks(up), _axis(across, 148)
+    )
+
+
+def curve(x: Array, middle: Array, low: Array, high: Array, name: str, says: str) -> Markup:
+    """A function with its interval at increasing points, shape (point,) each."""
+    across = _Scale(float(x[0]), float(x[-1]), 50, WIDTH - _RIGHT)
+    up = _Scale(*_padded(float(low.min()), float(high.max()), 0.06), 146, 24)
+    band = _path(np.concatenate([across(x), across(x[::-1])]), np.concatenate([up(low), up(high[::-1])]))
+    return _chart(
+        174,
+        says,
+        _label(name, 15),
+        element("path", d=f"{band}Z", class_="band"),
+        element("path", d=_path(across(x), up(middle)), class_="real"),
+        *_marks(up),
+        _axis(across, 148),
     )
 
 

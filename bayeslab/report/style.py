@@ -57,10 +57,14 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 .chart .dots {fill: none; stroke: var(--accent); stroke-opacity: .6; stroke-width: 4.4; stroke-linecap: round}
 .chart .real {fill: none; stroke: var(--accent); stroke-width: 2.4}
 .sketch {vertical-align: middle} .sketch .bar {fill: var(--accent); fill-opacity: .7}
+.whatif {border: 1px solid var(--line); border-radius: 4px; padding: .6em 1em; max-width: 44em; margin: .5em 0}
+.whatif label {display: grid; grid-template-columns: 9em 1fr 6em; gap: .2em 1em; align-items: center; padding: .15em 0}
+.whatif input, .whatif select, .choices select {width: 100%; font: inherit; color: inherit; background: var(--paper)}
+.answer {font-weight: 600}
 @media print {body {max-width: none; padding: 0; font-size: 10pt} nav, .search {display: none}
   h2 {break-after: avoid} figure, .chart, tr {break-inside: avoid} .scroll, .graph, pre {overflow: visible}
   pre {white-space: pre-wrap} table {font-size: 8.5pt}}
-@media (max-width: 30em) {body {padding: .7em; font-size: 14px} h1 {font-size: 1.3em}}
+@media (max-width: 30em) {.whatif label {grid-template-columns: 8em 1fr 3.5em} body {padding: .7em; font-size: 14px} h1 {font-size: 1.3em}}
 """
 
 # Sorting by a click on a heading, and a search for rows. Without scripts the table is not sorted.
@@ -93,6 +97,53 @@ for (const table of document.querySelectorAll("table.sortable")) {
     for (const row of rows) row.hidden = !row.cells[0].textContent.toLowerCase().includes(wanted);
   });
 }
+// The inverse links, as in Python.
+const erfc = (x) => { // for x >= 0; a series, then a continued fraction
+  if (x < 2.5) {
+    let term = x, sum = x;
+    for (let n = 1; n < 200; n++) {term *= -x * x / n; sum += term / (2 * n + 1)}
+    return 1 - 2 / Math.sqrt(Math.PI) * sum;
+  }
+  let tail = x;
+  for (let n = 120; n > 0; n--) tail = x + n / 2 / tail;
+  return Math.exp(-x * x) / Math.sqrt(Math.PI) / tail;
+};
+const inverses = {
+  identity: (x) => x, exp: Math.exp, square: (x) => x * x, inverse: (x) => 1 / x,
+  logistic: (x) => x >= 0 ? 1 / (1 + Math.exp(-x)) : Math.exp(x) / (1 + Math.exp(x)),
+  normal: (x) => x > 0 ? 1 - erfc(x / Math.SQRT2) / 2 : erfc(-x / Math.SQRT2) / 2,
+  cloglog: (x) => -Math.expm1(-Math.exp(x)),
+};
+const quantile = (sorted, p) => {
+  const at = p * (sorted.length - 1), low = Math.floor(at), high = Math.min(low + 1, sorted.length - 1);
+  return sorted[low] + (at - low) * (sorted[high] - sorted[low]);
+};
+const short = (x) => String(Number(x.toPrecision(4)));
+// Expected outcomes at the positions of sliders: sums of functions of one or two predictors, at each posterior draw.
+for (const panel of document.querySelectorAll(".whatif")) {
+  const model = JSON.parse(panel.dataset.model), controls = [...panel.querySelectorAll("[data-slider]")];
+  const answer = panel.querySelector(".answer");
+  const update = () => {
+    const at = controls.map((control) => Number(control.value)), draws = model.base.slice();
+    for (const {of, left, right} of model.parts) {
+      const cell = of.length === 1 ? at[of[0]] : at[of[0]] * model.values[of[1]].length + at[of[1]];
+      left.forEach((column, k) => column.forEach((number, d) => {draws[d] += number * right[k][cell]}));
+    }
+    const values = draws.map((number, d) => model.factor[d] * inverses[model.inverse](number));
+    const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+    values.sort((a, b) => a - b);
+    const low = quantile(values, model.tail), high = quantile(values, 1 - model.tail);
+    controls.forEach((control, k) => {
+      const word = model.values[k][at[k]], shown = control.parentElement.querySelector("output");
+      if (shown) {shown.textContent = word; control.setAttribute("aria-valuetext", word)}
+    });
+    answer.textContent = `${short(mean)} (89 % interval ${short(low)} to ${short(high)})`;
+    answer.dataset.numbers = JSON.stringify([mean, low, high]);
+  };
+  for (const control of controls) control.addEventListener("input", update);
+  update();
+}
+for (const note of document.querySelectorAll(".noscript")) note.hidden = true;
 addEventListener("beforeprint", () => {
   for (const part of document.querySelectorAll("details:not([open])")) {part.open = true; part.dataset.folded = ""}
 });

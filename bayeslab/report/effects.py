@@ -1,0 +1,160 @@
+"""The section on effects: curves, comparisons, and sliders for a prediction that the page computes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import BayeslabError
+from bayeslab.report import charts
+from bayeslab.report.contract import Reported
+from bayeslab.report.markup import EMPTY, Markup, element, joined, paragraph, table
+from bayeslab.report.predictive import thinned
+from bayeslab.report.what_if import Slider, WhatIf, what_if
+from bayeslab.results.effects.predictors import expectation_of
+from bayeslab.results.effects.quantities import comparisons
+from bayeslab.results.fitted import Fitted
+from bayeslab.results.render import Row, Table, headings, lines_of
+
+__all__ = ["panel", "section"]
+
+type Array = NDArray[np.float64]
+
+# Maximum numbers of posterior draws, of curves, of rows with comparisons, of comparisons, and of levels in a plot.
+_DRAWS, _CURVES, _ROWS, _COMPARISONS, _LEVELS = 400, 9, 5_000, 60, 30
+_TAIL = 0.055
+# At most so many numbers are a list to choose from, not a slider.
+_FEW = 3
+
+
+def section(fit: Reported) -> Markup:
+    """The content of the section; empty for models without an expected outcome as a function of columns."""
+    few, n_draws = thinned(fit, _DRAWS)
+    try:
+        expectation = expectation_of(few)
+    except BayeslabError:
+        return EMPTY
+    parts: list[Markup] = []
+    try:
+        found = what_if(few)
+        parts += [_curves(found, n_draws), panel(found)]
+    except BayeslabError as error:
+        parts.append(paragraph(f"There are no curves and no sliders: {error.message}.", class_="mute"))
+    if len(expectation.rows) <= _ROWS:
+        parts.append(_comparisons(few))
+    return joined(parts)
+
+
+def _curves(found: WhatIf, n_draws: int) -> Markup:
+    """The expected outcome over each predictor."""
+    pictures = []
+    for k, slider in enumerate(found.sliders[:_CURVES]):
+        at = np.repeat(found.start()[None], len(slider.values), axis=0)
+        at[:, k] = np.arange(len(slider.values))
+        values = found.values(at)
+        low, high = np.quantile(values, [_TAIL, 1 - _TAIL], axis=0)
+        says = f"Expected outcome over {slider.name}, with its 89 % interval"
+        if slider.numeric and len(slider.values) > _FEW:
+            made = charts.curve(np.asarray(slider.values, float), values.mean(axis=0), low, high, slider.name, says)
+        else:
+            rows = [
+                charts.Interval(_text(slider, j), float(values[:, j].mean()), [(float(low[j]), float(high[j]))])
+                for j in range(min(len(slider.values), _LEVELS))
+            ]
+            made = charts.intervals(rows, says)
+        pictures.append(element("figure", made, element("figcaption", f"over {slider.name}")))
+    about = (
+        f"The {found.quantity} over each predictor with its 89 % credible interval, from {n_draws:,} posterior draws."
+        f" Other predictors are at {_typical(found)}."
+    )
+    return joined([paragraph(about), element("div", *pictures, class_="charts")])
+
+
+def _typical(found: WhatIf) -> str:
+    values = [f"{slider.name} = {_text(slider, slider.start)}" for slider in found.sliders]
+    return ", ".join([*values, *(f"{name} = {value}" for name, value in found.rest.items())])
+
+
+def _text(slider: Slider, position: int) -> str:
+    value = slider.values[position]
+    return f"{value:.7g}" if isinstance(value, float) else str(value)
+
+
+def panel(found: WhatIf) -> Markup:
+    """Sliders and lists for the predictors, with the expected outcome; the page's script computes it."""
+    controls = []
+    for k, slider in enumerate(found.sliders):
+        if slider.numeric and len(slider.values) > _FEW:
+            shown = element("output", _text(slider, slider.start))
+            control = element(
+                "input", type="range", min=0, max=len(slider.values) - 1, step=1, value=slider.start, data_slider=k
+            )
+        else:
+            shown = EMPTY
+            options = [
+                element("option", _text(slider, j), value=j, selected=j == slider.start)
+                for j in range(len(slider.values))
+            ]
+            control = element("select", *options, data_slider=k)
+        controls.append(element("label", element("span", slider.name), control, shown))
+    values = found.values(found.start()[None])[:, 0]
+    low, high = np.quantile(values, [_TAIL, 1 - _TAIL])
+    answer = element(
+        "output", f"{values.mean():.4g} (89 % interval {low:.4g} to {high:.4g})", class_="answer", aria_live="polite"
+    )
+    content = {
+        "inverse": found.inverse,
+        "values": [[_text(slider, j) for j in range(len(slider.values))] for slider in found.sliders],
+        "base": _numbers(found.base),
+        "factor": _numbers(found.factor),
+        "parts": [
+            {
+                "of": list(part.of),
+                "left": [_numbers(c) for c in part.left.T],
+                "right": [_numbers(r) for r in part.right],
+            }
+            for part in found.parts
+        ],
+        "tail": _TAIL,
+    }
+    fixed = ", ".join(f"{name} = {value}" for name, value in found.rest.items())
+    return joined(
+        [
+            element("h3", "What if"),
+            element(
+                "div",
+                *controls,
+                paragraph(f"{found.quantity}: ".capitalize(), answer),
+                class_="whatif",
+                data_model=json.dumps(content, separators=(",", ":")),
+            ),
+            paragraph(f"Fixed: {fixed}.", class_="mute") if fixed else EMPTY,
+            paragraph("Without JavaScript the sliders have no effect.", class_="mute noscript"),
+        ]
+    )
+
+
+def _numbers(values: Array) -> list[float]:
+    """Numbers with eleven digits, so that sums are accurate to nine."""
+    return [float(f"{v:.11g}") for v in values]
+
+
+def _comparisons(fit: Fitted) -> Markup:
+    """Average comparisons of the expected outcome by predictor."""
+    try:
+        frame = comparisons(fit, None).table
+    except BayeslabError as error:
+        return paragraph(f"There are no comparisons: {error.message}.", class_="mute")
+    words = [str(name) for name in frame if frame[name].dtype.kind not in "fiu"]
+    numbers = Table.of(frame[[name for name in frame if str(name) not in words]].reset_index(drop=True))
+    labels = [" ".join(map(str, cells)) for cells in frame[words].head(_COMPARISONS).to_numpy().tolist()]
+    rows = [
+        (label, *(cell.text for cell in line.cells))
+        for label, line in zip(labels, lines_of(numbers, None), strict=False)
+        if isinstance(line, Row)
+    ]
+    caption = "Comparisons of the expected outcome, averaged over the rows"
+    made = table(["", *headings(numbers)], rows, caption=caption)
+    return joined([element("h3", "Comparisons"), made])

@@ -1,0 +1,41 @@
+"""Pages in a real browser: Debian's Chromium, without a network."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+__all__ = ["CHROMIUM", "attribute", "dom", "needs_browser"]
+
+CHROMIUM = shutil.which("chromium")
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+
+def dom(page: str, folder: Path) -> str:
+    """The page after its script has run. Errors of the script and violations of its policy fail the test."""
+    file = folder / "page.html"
+    file.write_text(page, encoding="utf-8")
+    words = [
+        str(CHROMIUM),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--enable-logging=stderr",
+        f"--user-data-dir={folder / 'profile'}",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--dump-dom",
+        file.as_uri(),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
+    assert ":CONSOLE" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def attribute(text: str, name: str) -> str:
+    """The first value of an attribute."""
+    return html.unescape(re.search(rf'{name}="([^"]*)"', text)[1])
