@@ -1,11 +1,11 @@
 """Penalised smooths of one predictor: thin-plate regression splines in mixed-model form.
 
 The curve is ``slope (x - mean) + sum of u[j] w[j](x)`` with ``u`` of a common variance. The functions w span the k - 2
-curves that the eigenvectors of largest eigenvalues of the radial basis ``|x - x'|^3 / 12`` make [1]_, and are chosen so
-that the integral of the squared second derivative of their sum is proportional to ``sum u^2``: the posterior mode given
-the variances is the curve of penalised least squares [2]_. Each w is a natural cubic spline with a knot at each distinct
-value of the predictor, so it continues as a straight line beyond them; its mean over the rows of the fit is zero. Their
-common scale is such that the prior variance of their sum, averaged over these rows, is that of u.
+curves that the eigenvectors of largest eigenvalues of the radial basis ``|x - x'|^3 / 12`` make [1]_. They are chosen
+so that the integral of the squared second derivative of their sum is proportional to ``sum u^2``: the posterior mode
+given the variances is the curve of penalised least squares [2]_. Each w is a natural cubic spline with a knot at each
+distinct value of the predictor, so it continues as a straight line beyond them; its mean over the rows of the fit is
+zero. Their common scale is such that the prior variance of their sum, averaged over these rows, is that of u.
 
 References
 ----------

@@ -15,6 +15,7 @@ RNG = np.random.default_rng(3)
 DATA = {
     "x": RNG.normal(size=40),
     "g": np.repeat([f"g{k}" for k in range(10)], 4),
+    "h": np.tile(["a", "b"], 20),
     "y": RNG.normal(size=40),
     "n": RNG.integers(0, 2, 40),
 }
@@ -26,9 +27,15 @@ SPREAD = {
     "formula": {"mu": "y ~ x", "sigma": "~ x + (1 | g)"},
     "priors": PRIORS | {"sigma": {"Intercept": "Normal(0, 0.5)", "b": "Normal(0, 0.5)", "sd": "HalfNormal(0.5)"}},
 }
+SMOOTH = {"formula": "y ~ s(x, k=6)", "priors": PRIORS | {"sigma": "HalfNormal(1)", "sd_s_x": "HalfNormal(1)"}}
+SMOOTHS = {
+    "formula": "n ~ h + s(x, k=5, by=h)", "likelihood": "poisson", "priors": PRIORS | {"sd_s_x_h": "HalfNormal(0.5)"},
+}  # fmt: skip
 MODELS: dict[str, tuple[str, int, dict[str, object], dict[str, object]]] = {
     "linear-exact": ("exact", 200, LINE, {}),
     "hierarchical-exact": ("exact", 120, GROUPS, {}),
+    "smooth-exact": ("exact", 120, SMOOTH, {}),
+    "smooths-nuts": ("nuts", 60, SMOOTHS, {"target_accept": 0.95}),
     "linear-nuts": ("nuts", 60, LINE, {}),
     "logistic-nuts": ("nuts", 60, {"formula": "n ~ x", "likelihood": "bernoulli", "priors": PRIORS}, {}),
     "poisson-nuts": ("nuts", 60, {"formula": "n ~ x", "likelihood": "poisson", "priors": PRIORS}, {}),

@@ -168,8 +168,7 @@ class _Written:
             key = f"waves_{label}[{self.row}, {label}_wave]"
             self.comments |= {
                 f"knots_{label}[{label}_knot]": f"{curve.title} has a knot at each value of its predictor.",
-                f"weights_{label}_1[{label}_knot]": f"The functions whose sum is the curve of {curve.title}, without its"
-                " straight part.",
+                f"weights_{label}_1[{label}_knot]": f"The functions whose sum is the bending part of {curve.title}.",
                 key: "Natural cubic splines: straight lines beyond the knots, with mean 0 over the rows of the fit.",
             }
             out[f"u_{label}"] = made

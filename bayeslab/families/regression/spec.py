@@ -47,7 +47,7 @@ class Regression(Family):
 
     family: Literal["regression"] = "regression"
     formula: str | dict[str, str] = Field(
-        description="Model formula, such as `y ~ x * z + C(k) + bs(t, df=5) + (1 + x | group)`; `p(y, n) ~ ...` for"
+        description="Model formula, such as `y ~ x * z + C(k) + s(t) + (1 + x | group)`; `p(y, n) ~ ...` for"
         " binomial. Or formulas of several parameters: `{mu: y ~ x, sigma: ~ x}`."
     )
     likelihood: Annotated[str, AfterValidator(_checked), _Schema()] = Field(
