@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,10 +29,11 @@ from bayeslab.data.smooths import Smooth
 from bayeslab.digits import two_means
 from bayeslab.errors import BayeslabError, DataError, hint, listed
 from bayeslab.language.formula import Formula
+from bayeslab.language.spec import node_name
 from bayeslab.language.terms import GroupTerm, SmoothTerm, Terms
 from bayeslab.language.terms import bad_formula as _bad
 
-__all__ = ["Curve", "Design", "Group"]
+__all__ = ["Curve", "Design", "Group", "Rise"]
 
 _MAX_COLUMNS, _MAX_BYTES = 5_000, 4 << 30
 # Errors of formulae, pandas and SciPy for values that do not suit a term.
@@ -99,6 +102,36 @@ class Curve:
 
 
 @dataclass(frozen=True, eq=False)
+class Rise:
+    """A monotonic effect: ``rest * count * (steps @ simplex)`` in place of a column of the matrix.
+
+    The column itself holds ``rest`` times the place of the level, as if all steps were of one size.
+
+    Attributes
+    ----------
+    name : str
+        The column in names of parameters, such as ``mo_x`` or ``mo_x_g_b``.
+    of : str
+        The effect without what it is multiplied by, ``mo_x``.
+    column : int
+        The column of the matrix.
+    labels : list of str
+        The steps from one level to the next.
+    steps : ndarray (n, count)
+        1 for each step up to the level of a row, else 0.
+    rest : ndarray (n,)
+        What the effect is multiplied by in an interaction; ones for the effect itself.
+    """
+
+    name: str
+    of: str
+    column: int
+    labels: list[str]
+    steps: np.ndarray
+    rest: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class Design:
     """A formula on data.
 
@@ -114,6 +147,8 @@ class Design:
     groups : list of Group
     curves : list of Curve
         The bending parts of smooths; their straight parts are columns of ``matrix``.
+    rises : list of Rise
+        Monotonic effects, each in place of a column of ``matrix``.
     terms : dict of str to (int, int)
         Range of the columns of each term of the formula.
     common : object
@@ -127,6 +162,7 @@ class Design:
     offset: np.ndarray | None
     groups: list[Group]
     curves: list[Curve]
+    rises: list[Rise]
     terms: dict[str, tuple[int, int]]
     common: Any
 
@@ -138,9 +174,8 @@ class Design:
             raise _bad("the formula has neither an intercept nor a predictor", code="incomplete")
         common = _matrix(formula.common, frame)
         groups = [_group(term, frame, data, complete, None) for term in formula.groups]
-        curves = _curves(common, frame, data)
         return cls._assembled(
-            complete, common, np.asarray(common.design_matrix, float), groups, curves, without_intercept
+            complete, common, np.asarray(common.design_matrix, float), groups, frame, data, without_intercept
         )
 
     def on(self, formula: Formula, data: Data, complete: np.ndarray) -> Design:
@@ -149,8 +184,7 @@ class Design:
         matrix = _coded(self.common, frame)
         known = {group.name: group for group in self.groups}
         groups = [_group(term, frame, data, complete, known[term.name]) for term in formula.groups]
-        curves = _curves(self.common, frame, data)
-        return self._assembled(complete, self.common, matrix, groups, curves, not self.intercept)
+        return self._assembled(complete, self.common, matrix, groups, frame, data, not self.intercept)
 
     @classmethod
     def _assembled(
@@ -159,7 +193,8 @@ class Design:
         common: Any,
         whole: np.ndarray,
         groups: list[Group],
-        curves: list[Curve],
+        frame: Any,
+        data: Data,
         without_intercept: bool,
     ) -> Design:
         names: list[str] = []
@@ -167,6 +202,7 @@ class Design:
         terms: dict[str, tuple[int, int]] = {}
         from bayeslab.data.term_values import smooth_of
 
+        curves = _curves(common, frame, data)
         intercept, offset = False, None
         for name, term in common.terms.items():
             part = common.slices[name]
@@ -179,9 +215,19 @@ class Design:
                 terms[smooth.title if smooth else name] = (len(names), len(names) + part.stop - part.start)
                 names += _straight_names(smooth, curves) if smooth else [str(label) for label in term.labels]
                 kept += range(part.start, part.stop)
+        rises = _rises(common, frame, names, data)
         return cls(
-            rows, names, np.ascontiguousarray(whole[:, kept]), intercept, offset, groups, curves, terms, common
+            rows, names, np.ascontiguousarray(whole[:, kept]), intercept, offset, groups, curves, rises, terms, common
         )  # fmt: skip
+
+    @cached_property
+    def still(self) -> np.ndarray:
+        """The matrix with zeros in place of monotonic effects."""
+        if not self.rises:
+            return self.matrix
+        out = self.matrix.copy()
+        out[:, [rise.column for rise in self.rises]] = 0.0
+        return out
 
     @property
     def n(self) -> int:
@@ -230,6 +276,40 @@ def _curves(common: Any, frame: Any, data: Data) -> list[Curve]:
         labels = data.labels[smooth.by] if smooth.by else np.empty(0, object)
         out.append(Curve(smooth.name, smooth.title, waves, smooth.by, codes, labels, call.memory[call.factor.text]))
     return out
+
+
+def _rises(common: Any, frame: Any, names: list[str], data: Data) -> list[Rise]:
+    """The monotonic effects of a formula."""
+    from bayeslab.data.term_values import each_one, level_codes
+
+    def monotonic(term: Any) -> Any:
+        calls = [getattr(part, "call", None) for part in getattr(term, "components", ())]
+        return next((call for call in calls if call is not None and call.factor.monotonic), None)
+
+    calls = {name: call for name, term in common.terms.items() if (call := monotonic(term)) is not None}
+    if not calls:
+        return []
+    with each_one():
+        rest = _coded(common, frame)
+    out = []
+    for name, call in calls.items():
+        (column,) = call.factor.names
+        data.check_order(column, call.factor.text)
+        codes, levels = level_codes(call, frame), call.memory["levels"]
+        steps = (codes[:, None] > np.arange(len(levels) - 1)).astype(float)
+        labels = [f"{a}|{b}" for a, b in pairwise(levels)]
+        part = common.slices[name]
+        for label, at in zip(common.terms[name].labels, range(part.start, part.stop), strict=True):
+            title = str(label)
+            out.append(
+                Rise(_named(title), _named(call.factor.text), names.index(title), labels, steps, rest[:, at])
+            )
+    return out
+
+
+def _named(title: str) -> str:
+    """A column of the matrix in names of parameters."""
+    return re.sub(r"_+", "_", node_name(title)).strip("_")
 
 
 def _frame(formula: Formula, data: Data, rows: np.ndarray) -> Any:

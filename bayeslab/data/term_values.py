@@ -7,6 +7,9 @@ functions: formulae is given an empty environment, in which no other name means 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -29,7 +32,7 @@ from bayeslab.language.term_reader import FUNCTIONS, bound_arguments, constant, 
 from bayeslab.language.terms import Factor, SmoothTerm, Terms
 from bayeslab.language.terms import bad_formula as _bad
 
-__all__ = ["matrix", "smooth_of", "smooth_waves", "widths"]
+__all__ = ["each_one", "level_codes", "matrix", "smooth_of", "smooth_waves", "widths"]
 
 _BINARY = {
     "PLUS": np.add, "MINUS": np.subtract, "STAR": np.multiply, "SLASH": np.divide, "STAR_STAR": np.power,
@@ -126,9 +129,81 @@ class _Computed:
             return _factor(tree, frame, self.memory)
         if called == "s":
             return _straight(self.factor, frame, self.memory)
+        if called == "mo":
+            codes = level_codes(self, frame)
+            return np.ones(len(codes)) if _EACH_ONE.get() else codes.astype(float)
         if called == "offset":
             return Offset(pd.Series(_number(bound_arguments(tree)["x"], frame, self.memory)))
         return _number(tree, frame, self.memory)
+
+
+# Whether monotonic effects are ones, which leaves what they are multiplied by.
+_EACH_ONE: ContextVar[bool] = ContextVar("each_one", default=False)
+_MOST_LEVELS = 100
+
+
+@contextmanager
+def each_one() -> Iterator[None]:
+    """Context in which every monotonic effect is 1 in every row."""
+    token = _EACH_ONE.set(True)
+    try:
+        yield
+    finally:
+        _EACH_ONE.reset(token)
+
+
+def level_codes(call: _Computed, frame: pd.DataFrame) -> np.ndarray:
+    """The place of each row's level in the order of a monotonic effect, from 0, (n,)."""
+    text = call.factor.text
+    column, name = _factor_column(call.factor.expression, frame), next(iter(call.factor.names))
+    if "levels" not in call.memory:
+        call.memory["levels"] = _in_order(text, name, column)
+    levels = call.memory["levels"]
+    if column.dtype == "category":
+        return np.asarray(column.cat.codes, np.int64)
+    values = np.asarray(column, float)
+    beyond = ~np.isin(values, levels)
+    if np.any(beyond):
+        row = int(np.flatnonzero(beyond)[0])
+        raise DataError(
+            f"{text}: {values[row]:g} in row {frame.index[row] + 1} is not among the levels of the fit, {levels[0]} to"
+            f" {levels[-1]} in whole numbers",
+            path=("model", "formula"),
+            code="unknown-level",
+        )
+    return values.astype(np.int64) - levels[0]
+
+
+def _in_order(text: str, name: str, column: Any) -> list[Any]:
+    """The levels of a monotonic effect: those of a factor, or all whole numbers from the least to the largest."""
+    if column.dtype == "category":
+        levels = column.cat.categories.tolist()
+    else:
+        values = np.asarray(column, float)
+        if np.any(values != np.floor(values)):
+            worst = values[values != np.floor(values)][0]
+            raise DataError(
+                f"{text}: '{name}' has levels in order, text or whole numbers, and one is {worst:g}: a curve over numbers"
+                f" is s({name})",
+                path=("model", "formula"),
+                code="not-states",
+            )
+        low, high = int(values.min()), int(values.max())
+        levels = list(range(low, min(high, low + _MOST_LEVELS) + 1))
+    if len(levels) > _MOST_LEVELS:
+        raise DataError(
+            f"{text}: '{name}' has more than {_MOST_LEVELS} levels: a curve over numbers is s({name})",
+            path=("model", "formula"),
+            code="too-large",
+        )
+    if len(levels) < 3:
+        raise DataError(
+            f"{text}: '{name}' has {len(levels)} level{'s' * (len(levels) != 1)}, and a monotonic effect distributes a"
+            f" difference over the steps between three or more: write {name}",
+            path=("model", "formula"),
+            code="too-few",
+        )
+    return levels
 
 
 def _number(tree: Any, frame: pd.DataFrame, memory: dict[str, Any]) -> Any:
@@ -289,7 +364,8 @@ def _is_level(level: str, tree: Any, frame: pd.DataFrame) -> np.ndarray:
 
 
 def _factor_column(tree: Any, frame: pd.DataFrame) -> Any:
-    name = _name(bound_arguments(tree)["data"])
+    given = bound_arguments(tree)
+    name = _name(given["data"] if "data" in given else given["x"])
     return frame[name] if frame[name].dtype == "category" else frame[f"\0{name}"]
 
 

@@ -54,6 +54,7 @@ _ARGUMENTS: dict[str, dict[str, str]] = {
         "lower_bound": "number", "upper_bound": "number",
     },
     "s": {"x": "value", "k": "basis", "by": "column"},
+    "mo": {"x": "column"},
 }  # fmt: skip
 _CONTRASTS = {"Sum": "omit", "Treatment": "reference"}
 _OPERATORS = {"PLUS", "MINUS", "STAR", "SLASH", "STAR_STAR"}
@@ -282,6 +283,10 @@ def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
             " the brackets",
             code="misplaced",
         )
+    if any(factor.monotonic for term in effects.terms for factor in term):
+        raise _bad(
+            "a monotonic effect does not vary by group here: mo(x) stands outside of the brackets", code="misplaced"
+        )
     factor = inside[bars[-1] + 1 :]
     names = [plain_name(token.lexeme.strip("`")) for token in factor[::2]]
     joints = {token.kind for token in factor[1::2]}
@@ -433,6 +438,8 @@ def _product(*terms: Term) -> Term:
         )
     if len(out) > 1 and any(factor.text.startswith("offset(") for factor in out):
         raise _bad("an offset has no coefficient and no interactions; add it: x + offset(z)", code="misplaced")
+    if sum(factor.monotonic for factor in out) > 1:
+        raise _bad("an interaction of two monotonic effects is not there; one of them may be a factor, C(x)", code="misplaced")
     if len(out) > 1 and any(factor.smooth for factor in out):
         raise _bad(
             "a smooth has no interactions; a smooth for each level of a factor is s(x, by=g), added to the others",
@@ -534,8 +541,9 @@ def _check_call(tree: Call, names: set[str], depth: int) -> None:
         )
     if depth and called in ("bs", "poly"):
         raise _bad(f"{called}() makes several columns and stands by itself: {called}(log(x), ...)", code="misplaced")
-    if depth and called == "s":
-        raise _bad("s() is a term of its own, not an argument: s(log(x))", code="misplaced")
+    if depth and called in ("s", "mo"):
+        inner = "s(log(x))" if called == "s" else "mo(x), whose steps have any size"
+        raise _bad(f"{called}() is a term of its own, not an argument: {inner}", code="misplaced")
     given, wanted = bound_arguments(tree), _ARGUMENTS[called]
     needed = [key for k, (key, kind) in enumerate(wanted.items()) if k == 0 or kind == "value"]
     for key in needed:

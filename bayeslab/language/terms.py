@@ -69,14 +69,24 @@ class Factor:
     smooth: SmoothTerm | None = None
 
     @property
+    def called(self) -> str | None:
+        """The function of a call; None for a column."""
+        return None if self.column is not None else str(self.expression.callee.name.lexeme)
+
+    @property
     def levels(self) -> bool:
         """Whether the call turns its column into a factor: ``C(x)``, ``S(x)``, ``T(x)``."""
-        return self.column is None and self.expression.callee.name.lexeme in ("C", "S", "T")
+        return self.called in ("C", "S", "T")
+
+    @property
+    def monotonic(self) -> bool:
+        """Whether the call is a monotonic effect of levels in order, ``mo(x)``."""
+        return self.called == "mo"
 
     @property
     def numbers(self) -> frozenset[str]:
         """Columns that the factor uses as numbers."""
-        if self.levels:
+        if self.levels or self.monotonic:
             return frozenset()
         return self.names - {self.smooth.by} if self.smooth else self.names
 

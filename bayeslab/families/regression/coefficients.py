@@ -242,6 +242,20 @@ class Coefficients:
             out.append(f"sum({u} * design_{label}, {label}_effect)")
         return out
 
+    def rises(self) -> list[str]:
+        """Write the simplexes of monotonic effects; the terms they add to the linear predictor."""
+        out = []
+        for rise in self.design.rises:
+            label, of = self.names.group(rise.name), self.names.group(rise.of)
+            step, count = f"{of}_step", len(rise.labels)
+            self.dims[step] = list(rise.labels)
+            prior = self.priors.get(f"simplex_{rise.name}", self.priors.get("simplex", "Dirichlet(1)"))
+            self.nodes[f"simplex_{label}[{step}]"] = prior
+            rest = "" if rise.name == rise.of else f"rest_{label} * "
+            slope = f"{self.names.of('b')}[{self.design.names[rise.column]!r}]"
+            out.append(f"{rest}{count} * (steps_{of} @ simplex_{label}) * {slope}")
+        return out
+
     def curves(self) -> list[str]:
         """Write the coefficients of the bending parts of smooths; the terms they add to the linear predictor."""
         out = []

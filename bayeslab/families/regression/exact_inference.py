@@ -90,6 +90,8 @@ class _Solver:
             raise _NotExact("the data have no response")
         if len(design.groups) > 1:
             raise _NotExact("there are two group terms, and with the residual scale three scales")
+        if design.rises:
+            raise _NotExact("the steps of a monotonic effect are parameters, multiplied by its slope")
         for curve in design.curves:
             if curve.by:
                 raise _NotExact(f"the curves of {curve.title} have a scale for each level of {curve.by}")

@@ -54,8 +54,15 @@ class LinearPredictor:
 
     @property
     def matrix(self) -> np.ndarray:
-        """The design matrix, centred if the model is."""
-        return self.design.matrix if self.centre is None else self.with_ones[:, 1:]
+        """The design matrix, centred if the model is, without monotonic effects."""
+        if self.centre is None:
+            return self.design.still
+        centred = self.with_ones[:, 1:]
+        if self.design.rises:
+            centred = centred.copy()
+            at = [rise.column for rise in self.design.rises]
+            centred[:, at] = -self.centre[at]
+        return centred
 
     @cached_property
     def with_ones(self) -> np.ndarray:
@@ -81,7 +88,7 @@ class LinearPredictor:
         # Centring at the predictors' means avoids cancellation.
         centred = self.centre is not None and names.centred in draws
         if design.names:
-            matrix = self.matrix if centred else design.matrix
+            matrix = self.matrix if centred else design.still
             eta += np.einsum("np,sp...->sn...", matrix, draws[names.of("b")], optimize=True)
         if design.intercept:
             eta += (self._linked(draws[names.centred]) if centred else draws[names.of("Intercept")])[:, None]
@@ -89,6 +96,9 @@ class LinearPredictor:
             effects = draws[f"u_{names.group(group.name)}"][:, group.codes]
             several = effects.ndim == 3
             eta += np.einsum("snk,nk->sn", effects, group.columns) if several else effects * group.columns[:, 0]
+        for rise in design.rises:
+            heights = draws[f"simplex_{names.group(rise.name)}"] @ rise.steps.T
+            eta += len(rise.labels) * rise.rest * heights * draws[names.of("b")][:, rise.column, None]
         for curve in design.curves:
             effects = draws[f"u_{names.group(curve.name)}"]
             if curve.codes is None:
@@ -227,7 +237,7 @@ class Lowered:
         size += sum(curve.size for curve in self.design.curves)
         per_row += sum(curve.waves.shape[1] for curve in self.design.curves)
         linear = self.likelihood.distribution == "Normal" and self.link == "identity" and self.additive
-        linear = linear and not self.further
+        linear = linear and not self.further and not self.design.rises
         return linear and self.limits is None and size**2 < self.design.n * per_row
 
 

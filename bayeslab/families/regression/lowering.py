@@ -146,6 +146,11 @@ def _columns(spec: Regression, data: Data, predictors: Mapping[str, LinearPredic
                 several = len(group.effects) > 1
                 columns, dims = (group.columns, (dim, f"{label}_effect")) if several else (group.columns[:, 0], (dim,))
                 out[f"design_{label}"] = Column(columns, dims)
+        for rise in design.rises:
+            of = names.group(rise.of)
+            out[f"steps_{of}"] = Column(rise.steps, (dim, f"{of}_step"))
+            if rise.name != rise.of:
+                out[f"rest_{names.group(rise.name)}"] = Column(rise.rest, (dim,))
         for curve in design.curves:
             label = names.group(curve.name)
             out[f"waves_{label}"] = Column(curve.waves, (dim, f"{label}_wave"))

@@ -20,6 +20,7 @@ from bayeslab.families.regression.lowered import link_of
 from bayeslab.families.regression.rows import Rows
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import call_name
 
 __all__ = ["Writer", "varies"]
 
@@ -80,6 +81,8 @@ class Writer:
         used = {name for text in texts for name in parse(text).names}
         columns = {*self.design.names, *self.design.terms}
         parameters = {"Intercept", "b", *self.likelihood.auxiliary, *groups} - self.formulas.further.keys()
+        shapes = _of_rises(self.design)
+        parameters |= shapes
         parameters |= {"sigma2", "precision"} if "sigma" in self.likelihood.auxiliary else set()
         parameters |= {"cutpoints"} if self.likelihood.levels == "ordered" else set()
         parameters |= {"tau"} if self.spec.shrinkage else set()
@@ -93,7 +96,9 @@ class Writer:
                     name,
                     code="unknown-parameter",
                 )
-            if name in allowed - {"Intercept", "b"} - columns:
+            if name in shapes:
+                self._check_shape(name, self.priors[name])
+            elif name in allowed - {"Intercept", "b"} - columns:
                 self._check_number(name, self.priors[name])
         for name in sorted(self.priors.keys() & parameters & columns):
             if name != "Intercept" or self.design.intercept:
@@ -112,7 +117,8 @@ class Writer:
         """Check that the priors of a parameter with a formula belong to its coefficients."""
         design, priors = self.designs[parameter], self.spec.priors_of(parameter)
         groups = _of_groups(design)
-        allowed = {"b", *design.names, *design.terms, *groups, *(["Intercept"] if design.intercept else [])}
+        shapes = _of_rises(design)
+        allowed = {"b", *design.names, *design.terms, *groups, *shapes, *(["Intercept"] if design.intercept else [])}
         for name, text in priors.items():
             if name not in allowed:
                 raise problem(
@@ -124,6 +130,8 @@ class Writer:
                 )
             if name in groups:
                 self._check_number(name, text, parameter)
+            elif name in shapes:
+                self._check_shape(name, text, parameter)
         if varies(design) and not design.intercept:
             coefficients = self._coefficients_of(parameter)
             lacking = ["b"] if any(coefficients.prior_of(k) is None for k in range(len(design.names))) else []
@@ -163,6 +171,18 @@ class Writer:
             why = "" if value > 0 else f"'{name}' is positive; it cannot be fixed at {value:g}"
         if why:
             raise problem(why, "priors", *parameter, name, code="out-of-range")
+
+    def _check_shape(self, name: str, text: str, *parameter: str) -> None:
+        """Refuse priors of the steps of a monotonic effect that are no distribution of shares."""
+        if call_name(parse(text).tree) != "Dirichlet":
+            raise problem(
+                f"'{name}' holds the shares of the steps, whose prior is a Dirichlet distribution, such as Dirichlet(2);"
+                f" given: {text}",
+                "priors",
+                *parameter,
+                name,
+                code="out-of-range",
+            )
 
     def _parts(self) -> set[str]:
         """Names of the model's nodes, columns and dimensions."""
@@ -209,6 +229,9 @@ class Writer:
                     code="name-clash",
                 )
             out |= more
+        for rise in self.designs[parameter].rises:
+            label, of = Names(parameter).group(rise.name), Names(parameter).group(rise.of)
+            out |= {f"simplex_{label}", f"rest_{label}", f"steps_{of}", f"{of}_step"}
         return out
 
     def _check_given(self, parts: set[str]) -> None:
@@ -353,7 +376,7 @@ class Writer:
                 moved = f" - dot({names.of('design_mean')}, {names.of('b')})"
             self.nodes[intercept] = terms[0] + moved
         coefficients = self._coefficients_of(parameter)
-        terms += [*coefficients.slopes(), *coefficients.groups(), *coefficients.curves()]
+        terms += [*coefficients.slopes(), *coefficients.groups(), *coefficients.rises(), *coefficients.curves()]
         self.slopes[parameter] = coefficients.texts
         terms += [names.of("offset")] if design.offset is not None else []
         self.by_row[parameter] = INVERSE_LINKS[link].format(eta=f"({' + '.join(terms)})")
@@ -456,14 +479,14 @@ class Writer:
                 "formula",
                 code="unsupported",
             )
-        if self.design.curves and self._contrasts:
+        if (self.design.curves or self.design.rises) and self._contrasts:
             raise problem(
-                "smooths in a categorical regression are not there; write the model as a graph",
+                f"{'smooths' if self.design.curves else 'monotonic effects'} in a categorical regression are not there; write the model as a graph",
                 "formula",
                 code="unsupported",
             )
         coefficients = self._coefficients_of("")
-        terms = [*coefficients.slopes(), *coefficients.groups(), *coefficients.curves()]
+        terms = [*coefficients.slopes(), *coefficients.groups(), *coefficients.rises(), *coefficients.curves()]
         self.slopes[""] = coefficients.texts
         return terms
 
@@ -496,7 +519,13 @@ _UNITS = {"log": 1.0, "logit": 2.5, "identity": 2.5}
 def _of_groups(design: Design) -> set[str]:
     """Names of the priors of group effects and smooths."""
     groups = {f"{word}_{group.name}" for group in design.groups for word in ("sd", "corr")}
-    return groups | ({"sd"} if groups else set()) | {f"sd_{curve.name}" for curve in design.curves}
+    groups |= {"sd"} if groups else set()
+    return groups | {f"sd_{curve.name}" for curve in design.curves}
+
+
+def _of_rises(design: Design) -> set[str]:
+    """Names of the priors of monotonic effects."""
+    return {f"simplex_{rise.name}" for rise in design.rises} | ({"simplex"} if design.rises else set())
 
 
 def _scaled(text: str) -> bool:
