@@ -111,6 +111,8 @@ class Rise:
     ----------
     name : str
         The column in names of parameters, such as ``mo_x`` or ``mo_x_g_b``.
+    text : str
+        The effect itself as text, ``mo(x)``.
     of : str
         The effect without what it is multiplied by, ``mo_x``.
     column : int
@@ -124,6 +126,7 @@ class Rise:
     """
 
     name: str
+    text: str
     of: str
     column: int
     labels: list[str]
@@ -294,7 +297,10 @@ def _rises(common: Any, frame: Any, names: list[str], data: Data) -> list[Rise]:
     out = []
     for name, call in calls.items():
         (column,) = call.factor.names
-        data.check_order(column, call.factor.text)
+        try:
+            data.check_order(column, call.factor.text)
+        except DataError as error:
+            raise DataError(error.message, path=("model", "formula"), code=error.code) from None
         codes, levels = level_codes(call, frame), call.memory["levels"]
         steps = (codes[:, None] > np.arange(len(levels) - 1)).astype(float)
         labels = [f"{a}|{b}" for a, b in pairwise(levels)]
@@ -302,7 +308,15 @@ def _rises(common: Any, frame: Any, names: list[str], data: Data) -> list[Rise]:
         for label, at in zip(common.terms[name].labels, range(part.start, part.stop), strict=True):
             title = str(label)
             out.append(
-                Rise(_named(title), _named(call.factor.text), names.index(title), labels, steps, rest[:, at])
+                Rise(
+                    _named(title),
+                    call.factor.text,
+                    _named(call.factor.text),
+                    names.index(title),
+                    labels,
+                    steps,
+                    rest[:, at],
+                )
             )
     return out
 

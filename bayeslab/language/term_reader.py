@@ -439,7 +439,9 @@ def _product(*terms: Term) -> Term:
     if len(out) > 1 and any(factor.text.startswith("offset(") for factor in out):
         raise _bad("an offset has no coefficient and no interactions; add it: x + offset(z)", code="misplaced")
     if sum(factor.monotonic for factor in out) > 1:
-        raise _bad("an interaction of two monotonic effects is not there; one of them may be a factor, C(x)", code="misplaced")
+        raise _bad(
+            "an interaction of two monotonic effects is not there; one of them may be a factor, C(x)", code="misplaced"
+        )
     if len(out) > 1 and any(factor.smooth for factor in out):
         raise _bad(
             "a smooth has no interactions; a smooth for each level of a factor is s(x, by=g), added to the others",

@@ -165,3 +165,61 @@ def test_nuts_has_the_exams_posterior_of_smooths_by_a_factor():
     means = fit.predictions(new).draws
     chains = np.moveaxis(np.asarray(means).reshape(4, -1, len(new)), -1, 0)
     close({f"row{k + 1}": values for k, values in enumerate(chains)}, reference["predictions"])
+
+
+# ------------------------------------------------------------------------------------ monotonic effects
+
+
+def tooth() -> bl.Model:
+    return bl.Model(
+        data={"rows": "row"},
+        dims={"supp": ["OJ", "VC"]},
+        model=bl.Regression(
+            formula={"mu": "len ~ mo(dose) * supp", "sigma": "~ supp"},
+            priors={
+                "Intercept": "Normal(15, 10)", "b": "Normal(0, 5)",
+                "sigma": {"Intercept": "Normal(1, 1)", "b": "Normal(0, 0.5)"},
+            },
+        ),
+    )  # fmt: skip
+
+
+#: Coefficients in the exam: the node and the place in it.
+TOOTH = {
+    "b_Intercept": ("Intercept", ()), "bsp_modose": ("b", (0,)), "b_suppVC": ("b", (1,)),
+    "bsp_modose:suppVC": ("b", (2,)), "b_sigma_Intercept": ("Intercept_sigma", ()), "b_sigma_suppVC": ("b_sigma", (0,)),
+    "simo_modose1[1]": ("simplex_mo_dose", (0,)), "simo_modose1[2]": ("simplex_mo_dose", (1,)),
+    "simo_modose:suppVC1[1]": ("simplex_mo_dose_supp_VC", (0,)),
+    "simo_modose:suppVC1[2]": ("simplex_mo_dose_supp_VC", (1,)),
+}  # fmt: skip
+
+
+def test_log_densities_of_monotonic_effects_are_those_of_the_exam():
+    posterior = Source(tooth()).posterior(table("toothgrowth_monotonic"))
+    assert posterior.lowered.design.names == ["mo(dose)", "supp[VC]", "mo(dose):supp[VC]"]
+    for point in known("toothgrowth_monotonic", "points.json")["points"]:
+        draws: dict[str, np.ndarray] = {}
+        for name, (node, place) in TOOTH.items():
+            size = {"b": 3, "b_sigma": 1}.get(node, 2)
+            draws.setdefault(node, np.zeros((1, size)) if place else np.zeros(1))[(0, *place)] = point["values"][name]
+        ((_, likelihoods),) = posterior.log_likelihoods(draws).values()
+        assert likelihoods.sum() == pytest.approx(point["log_likelihood"], abs=1e-6)
+        np.testing.assert_allclose(likelihoods[0, :5], point["log_likelihood_first_rows"], atol=1e-6)
+        expected = posterior.expectation().values(draws, "link")[0, :5]
+        np.testing.assert_allclose(expected, point["expected_first_rows"], atol=1e-6)
+        prior = stats.norm(15, 10).logpdf(draws["Intercept"]).sum() + stats.norm(0, 5).logpdf(draws["b"]).sum()
+        prior += stats.norm(1, 1).logpdf(draws["Intercept_sigma"]).sum()
+        prior += stats.norm(0, 0.5).logpdf(draws["b_sigma"]).sum()
+        assert prior == pytest.approx(point["log_prior"], abs=1e-6)  # Dirichlet(1, 1) has the density 1
+
+
+@pytest.mark.slow(why="conformance")
+def test_nuts_has_the_exams_posterior_of_monotonic_effects():
+    fit = bl.fit(tooth(), table("toothgrowth_monotonic"), "nuts", runs=None, seed=1, progress=False, target_accept=0.95)
+    reference = known("toothgrowth_monotonic", "reference.json")
+    draws = {name: fit.posterior[node].to_numpy()[(..., *place)] for name, (node, place) in TOOTH.items()}
+    close(draws, reference["parameters"])
+    assert set(draws) == set(reference["parameters"])
+    new = table("toothgrowth_monotonic", "newdata.csv")
+    chains = np.moveaxis(np.asarray(fit.predictions(new).draws).reshape(4, -1, len(new)), -1, 0)
+    close({f"row{k + 1}": values for k, values in enumerate(chains)}, reference["predictions"])

@@ -15,6 +15,7 @@ RNG = np.random.default_rng(3)
 DATA = {
     "x": RNG.normal(size=40),
     "g": np.repeat([f"g{k}" for k in range(10)], 4),
+    "k": np.arange(40) % 4,
     "h": np.tile(["a", "b"], 20),
     "y": RNG.normal(size=40),
     "n": RNG.integers(0, 2, 40),
@@ -31,11 +32,13 @@ SMOOTH = {"formula": "y ~ s(x, k=6)", "priors": PRIORS | {"sigma": "HalfNormal(1
 SMOOTHS = {
     "formula": "n ~ h + s(x, k=5, by=h)", "likelihood": "poisson", "priors": PRIORS | {"sd_s_x_h": "HalfNormal(0.5)"},
 }  # fmt: skip
+STEPS = {"formula": "y ~ mo(k)", "priors": PRIORS | {"sigma": "HalfNormal(1)"}}
 MODELS: dict[str, tuple[str, int, dict[str, object], dict[str, object]]] = {
     "linear-exact": ("exact", 200, LINE, {}),
     "hierarchical-exact": ("exact", 120, GROUPS, {}),
     "smooth-exact": ("exact", 120, SMOOTH, {}),
     "smooths-nuts": ("nuts", 60, SMOOTHS, {"target_accept": 0.95}),
+    "steps-nuts": ("nuts", 60, STEPS, {"target_accept": 0.95}),
     "linear-nuts": ("nuts", 60, LINE, {}),
     "logistic-nuts": ("nuts", 60, {"formula": "n ~ x", "likelihood": "bernoulli", "priors": PRIORS}, {}),
     "poisson-nuts": ("nuts", 60, {"formula": "n ~ x", "likelihood": "poisson", "priors": PRIORS}, {}),

@@ -105,6 +105,17 @@ def check(model: Model, columns: set[str] | None) -> None:
                 path=formulas.path(parameter),
                 code="self-reference",
             )
+    for term in formula.common.terms:
+        special = next((factor for factor in term if factor.smooth is not None or factor.monotonic), None)
+        if special is None:
+            continue
+        for name in sorted({name for factor in term for name in factor.names} & spec.missing.keys()):
+            raise problem(
+                f"'{name}' has a model of its own and must enter the formula linearly, not in {special.text}",
+                "missing",
+                name,
+                code="unsupported",
+            )
     for name in spec.missing:
         if name not in formula.predictor_columns():
             raise problem(f"'{name}' is not a predictor of the formula", "missing", name, code="unknown-column")

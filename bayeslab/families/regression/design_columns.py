@@ -70,8 +70,33 @@ class DesignColumns:
         for term in common.terms.values():
             if term.kind in ("intercept", "offset"):
                 continue
-            parts = [self._component(component) for component in term.components]
-            out += [_product(texts) for texts in product(*parts)]
+            columns = self._columns(term)
+            # A monotonic effect is no column, and has its place among them.
+            out += ["0"] * len(columns) if any(map(_monotonic, term.components)) else columns
+        return out
+
+    def _columns(self, term: Any) -> list[str]:
+        """The columns of a term, without a monotonic effect that multiplies them."""
+        parts = [["1"] if _monotonic(each) else self._component(each) for each in term.components]
+        return [_product(texts) for texts in product(*parts)]
+
+    def rests(self, common: Any) -> dict[str, str]:
+        """What monotonic effects are multiplied by, by the columns of formulae's matrix."""
+        out: dict[str, str] = {}
+        for term in common.terms.values():
+            if any(map(_monotonic, getattr(term, "components", ()))):
+                out |= dict(zip(map(str, term.labels), self._columns(term), strict=True))
+        return out
+
+    def places(self, common: Any) -> dict[str, str]:
+        """The place of each row's level in the order of each monotonic effect, from 0, by the text of the effect."""
+        out: dict[str, str] = {}
+        for term in common.terms.values():
+            for component in filter(_monotonic, getattr(term, "components", ())):
+                (name,) = component.call.factor.names
+                words = self.data.term(name, missing=True).codes is not None
+                low = component.call.memory["levels"][0]
+                out[component.call.factor.text] = f"index({name})[{name}]" if words else f"{name} - {low}"
         return out
 
     def offsets(self, common: Any) -> str:
@@ -257,6 +282,12 @@ class DesignColumns:
             name, count = f"{wanted}_{count}", count + 1
         self.derive[name] = text
         return name
+
+
+def _monotonic(component: Any) -> bool:
+    """Whether a component of a term is a monotonic effect."""
+    call = getattr(component, "call", None)
+    return call is not None and call.factor.monotonic
 
 
 def _product(texts: tuple[str, ...]) -> str:

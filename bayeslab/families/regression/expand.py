@@ -135,7 +135,7 @@ class _Written:
         whose = f"The predictors of {predictor.names.parameter}" if predictor.names.parameter else "The predictors"
         self.comments[key] = f"{whose}, a column for each coefficient, in the order of the dimension `{dim}`."
         if predictor.centre is not None:
-            number = self.spec.missing and not predictor.names.parameter
+            number = (self.spec.missing and not predictor.names.parameter) or predictor.design.rises
             key = f"{of('design_mean')}[{dim}]"
             self.nodes[key] = listed_numbers(predictor.centre) if number else f"mean({of('design')}, {self.row})"
             self.comments[key] = "Their means over the rows of the fit, which stay what they are where new rows come."
@@ -150,6 +150,25 @@ class _Written:
                 label = predictor.names.group(group.name)
                 out.setdefault(f"u_{label}", {}).update(self._effects_of(label, group, term))
             out |= self._waves(predictor)
+            out |= self._rises(predictor)
+        return out
+
+    def _rises(self, predictor: LinearPredictor) -> dict[str, dict[str, str]]:
+        """Nodes of the steps of monotonic effects, by the node of their shares."""
+        out: dict[str, dict[str, str]] = {}
+        design, group = predictor.design, predictor.names.group
+        rests, places = self.columns.rests(design.common), self.columns.places(design.common)
+        for rise in design.rises:
+            label, of = group(rise.name), group(rise.of)
+            key, step = f"steps_{of}[{self.row}, {of}_step]", f"{of}_step"
+            made = out.setdefault(f"simplex_{label}", {})
+            if not any(key in more for more in out.values()):
+                made[key] = f"{places[rise.text]} > index({step})"
+                self.comments[key] = (
+                    f"Which steps from one level to the next lie below the level of a row, in {rise.text}."
+                )
+            if rise.name != rise.of:
+                made[f"rest_{label}[{self.row}]"] = rests[design.names[rise.column]]
         return out
 
     def _waves(self, predictor: LinearPredictor) -> dict[str, dict[str, str]]:
@@ -289,6 +308,10 @@ class _Written:
                 f"u_{label}": f"Effects of each {group.name}{whose}: how far it lies from the population.",
                 f"corr_{label}": "The correlations themselves, to be looked at.",
             }
+        for rise in predictor.design.rises:
+            texts[f"simplex_{names.group(rise.name)}"] = (
+                f"Shares of the steps from one level to the next in the effect {predictor.design.names[rise.column]}{whose}."
+            )
         for curve in predictor.design.curves:
             label, of = names.group(curve.name), f"{curve.title}{whose}"
             texts |= {
@@ -408,12 +431,14 @@ def _verify(model: Model, data: Data, lowered: Lowered, expansion: Expansion) ->
         design, names = predictor.design, predictor.names
         plain = names.parameter or not lowered.spec.missing
         wanted[names.of("offset")] = design.offset
-        wanted[names.of("design")] = design.matrix if design.names and plain else None
+        wanted[names.of("design")] = design.still if design.names and plain else None
         wanted |= {
             f"design_{names.group(group.name)}": group.columns if len(group.effects) > 1 else group.columns[:, 0]
             for group in design.groups
             if group.effects != ["1"]
         }
+        wanted |= {f"steps_{names.group(rise.of)}": rise.steps for rise in design.rises}
+        wanted |= {f"rest_{names.group(rise.name)}": rise.rest for rise in design.rises}
         wanted |= {f"waves_{names.group(curve.name)}": curve.waves for curve in design.curves}
     nodes = nodes_of(expansion.nodes)
     evaluator: Evaluator
