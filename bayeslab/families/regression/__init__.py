@@ -13,6 +13,8 @@ A regression is a short form of a graph. The formula becomes a design matrix, an
     Group effects of a term ``(1 | g)`` (``(1 + x | g)``), their sds and correlations.
 ``b[s(x)]``, ``sd_s_x``, ``u_s_x[s_x_wave]``
     Straight part of a smooth ``s(x)``, and sd and coefficients of its bending part; with ``by=g`` for each level.
+``b[mo(x)]``, ``simplex_mo_x[mo_x_step]``
+    Slope of a monotonic effect ``mo(x)``, and the shares of its steps.
 ``sigma_centred``, ``Intercept_sigma``, ``b_sigma[predictor_sigma]``, ``u_sigma_g[g]``, ``sd_sigma_g``
     The same of a further parameter that has a formula and so a value for each row. ``sigma_centred`` is sigma at
     average predictors; the others are on the scale of the link.

@@ -310,7 +310,7 @@ class _Written:
             }
         for rise in predictor.design.rises:
             texts[f"simplex_{names.group(rise.name)}"] = (
-                f"Shares of the steps from one level to the next in the effect {predictor.design.names[rise.column]}{whose}."
+                f"Shares of the steps from one level to the next in {predictor.design.names[rise.column]}{whose}."
             )
         for curve in predictor.design.curves:
             label, of = names.group(curve.name), f"{curve.title}{whose}"

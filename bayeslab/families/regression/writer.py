@@ -176,8 +176,8 @@ class Writer:
         """Refuse priors of the steps of a monotonic effect that are no distribution of shares."""
         if call_name(parse(text).tree) != "Dirichlet":
             raise problem(
-                f"'{name}' holds the shares of the steps, whose prior is a Dirichlet distribution, such as Dirichlet(2);"
-                f" given: {text}",
+                f"'{name}' holds the shares of the steps, and its prior is a Dirichlet distribution, such as"
+                f" Dirichlet(2); given: {text}",
                 "priors",
                 *parameter,
                 name,
@@ -480,8 +480,9 @@ class Writer:
                 code="unsupported",
             )
         if (self.design.curves or self.design.rises) and self._contrasts:
+            what = "smooths" if self.design.curves else "monotonic effects"
             raise problem(
-                f"{'smooths' if self.design.curves else 'monotonic effects'} in a categorical regression are not there; write the model as a graph",
+                f"{what} in a categorical regression are not there; write the model as a graph",
                 "formula",
                 code="unsupported",
             )
