@@ -25,6 +25,7 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.cells import LARGEST_EXACT
+from bayeslab.data.sines import Sines
 from bayeslab.data.smooths import Smooth
 from bayeslab.digits import two_means
 from bayeslab.errors import BayeslabError, DataError, hint, listed
@@ -68,7 +69,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The part of a smooth that bends: ``waves[row] @ u``, or ``waves[row] @ u[level]``.
+    """A Gaussian process, or the part of a smooth that bends: ``waves[row] @ u``, or ``waves[row] @ u[level]``.
 
     Attributes
     ----------
@@ -76,14 +77,14 @@ class Curve:
         The term in names of parameters, such as ``s_x``.
     title : str
         Its name among the terms, such as ``s(x)``.
-    waves : ndarray (n, k - 2)
+    waves : ndarray (n, functions)
     by : str or None
         The column of levels that each have a curve.
     codes : ndarray of int (n,) or None
         The level of each row.
     labels : ndarray
         The levels; empty without ``by``.
-    basis : Smooth
+    basis : Smooth or Sines
         What it learnt from the rows of the fit.
     """
 
@@ -93,7 +94,16 @@ class Curve:
     by: str | None
     codes: np.ndarray | None
     labels: np.ndarray
-    basis: Smooth
+    basis: Smooth | Sines
+
+    @property
+    def process(self) -> bool:
+        """Whether the curve is a Gaussian process."""
+        return isinstance(self.basis, Sines)
+
+    def coefficients(self, label: str) -> str:
+        """The node of its coefficients; those of a process mean nothing by themselves and have a hidden name."""
+        return f"_u_{label}" if self.process else f"u_{label}"
 
     @property
     def size(self) -> int:
@@ -149,7 +159,7 @@ class Design:
     offset : ndarray (n,) or None
     groups : list of Group
     curves : list of Curve
-        The bending parts of smooths; their straight parts are columns of ``matrix``.
+        Gaussian processes, and the bending parts of smooths; their straight parts are columns of ``matrix``.
     rises : list of Rise
         Monotonic effects, each in place of a column of ``matrix``.
     terms : dict of str to (int, int)
@@ -211,10 +221,11 @@ class Design:
             part = common.slices[name]
             if term.kind == "intercept":
                 intercept = not without_intercept
+            elif (smooth := smooth_of(term)) is not None and smooth.kind == "gp":
+                continue
             elif term.kind == "offset":
                 offset = whole[:, part].sum(axis=1) + (0.0 if offset is None else offset)
             else:
-                smooth = smooth_of(term)
                 terms[smooth.title if smooth else name] = (len(names), len(names) + part.stop - part.start)
                 names += _straight_names(smooth, curves) if smooth else [str(label) for label in term.labels]
                 kept += range(part.start, part.stop)
@@ -266,7 +277,7 @@ def _straight_names(smooth: SmoothTerm, curves: list[Curve]) -> list[str]:
 
 
 def _curves(common: Any, frame: Any, data: Data) -> list[Curve]:
-    """The bending parts of the smooths of a formula."""
+    """The curves of a formula."""
     from bayeslab.data.term_values import smooth_of, smooth_waves
 
     out = []

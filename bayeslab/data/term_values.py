@@ -23,6 +23,7 @@ from formulae.matrices import DesignMatrices
 from formulae.transforms import Offset
 
 from bayeslab.data.cells import LARGEST_EXACT
+from bayeslab.data.sines import DEFAULT_MARGIN, DEFAULT_SINES, Sines
 from bayeslab.data.smooths import DEFAULT_SIZE, Smooth
 from bayeslab.data.transforms import TRANSFORMS
 from bayeslab.digits import check_digits
@@ -97,7 +98,8 @@ def _width(factor: Factor, frame: pd.DataFrame) -> int:
     if factor.smooth is not None:
         count = bound_arguments(factor.expression).get("k")
         levels = len(_by_levels(factor, frame)) if factor.smooth.by else 1
-        return levels * (int(constant(count)) if count is not None else DEFAULT_SIZE)
+        usual = DEFAULT_SINES if factor.called == "gp" else DEFAULT_SIZE
+        return levels * (int(constant(count)) if count is not None else usual)
     return 1
 
 
@@ -127,6 +129,9 @@ class _Computed:
         called = tree.callee.name.lexeme
         if called in ("C", "S", "T"):
             return _factor(tree, frame, self.memory)
+        if called == "gp":
+            _smooth(self.factor, frame, self.memory)
+            return np.zeros((len(frame), 1))  # no part of the matrix
         if called == "s":
             return _straight(self.factor, frame, self.memory)
         if called == "mo":
@@ -258,14 +263,14 @@ def _called(tree: Any, frame: pd.DataFrame, memory: dict[str, Any]) -> Any:
     return memory[key](values[0], **options)
 
 
-def _smooth(factor: Factor, frame: pd.DataFrame, memory: dict[str, Any]) -> tuple[np.ndarray, Smooth]:
-    """The predictor of a smooth, and its basis, which the first rows set."""
+def _smooth(factor: Factor, frame: pd.DataFrame, memory: dict[str, Any]) -> tuple[np.ndarray, Any]:
+    """The predictor of a curve, and its basis, which the first rows set."""
     given = bound_arguments(factor.expression)
     predictor = given["x"]
     if isinstance(predictor, expr.Variable | expr.QuotedName) and frame[_name(predictor)].dtype == "category":
         name = _name(predictor)
         raise DataError(
-            f"{factor.text}: '{name}' holds text, and a smooth is a curve over numbers; effects of levels are {name}"
+            f"{factor.text}: '{name}' holds text, and this is a curve over numbers; effects of levels are {name}"
             f" itself, or (1 | {name})",
             path=("model", "formula"),
             code="not-numbers",
@@ -273,8 +278,13 @@ def _smooth(factor: Factor, frame: pd.DataFrame, memory: dict[str, Any]) -> tupl
     x = np.asarray(_number(predictor, frame, memory), float)
     if factor.text not in memory:
         check_digits(shown(predictor), x)
-        memory[factor.text] = made = Smooth()
-        made.learn(x, int(constant(given["k"])) if "k" in given else DEFAULT_SIZE, factor.text)
+        size = int(constant(given["k"])) if "k" in given else None
+        if factor.called == "gp":
+            margin = float(constant(given["c"])) if "c" in given else DEFAULT_MARGIN
+            memory[factor.text] = Sines.of(x, size or DEFAULT_SINES, margin, factor.text)
+        else:
+            memory[factor.text] = made = Smooth()
+            made.learn(x, size or DEFAULT_SIZE, factor.text)
     return x, memory[factor.text]
 
 
@@ -303,17 +313,18 @@ def _straight(factor: Factor, frame: pd.DataFrame, memory: dict[str, Any]) -> np
 
 
 def smooth_of(term: Any) -> SmoothTerm | None:
-    """What a term of formulae's matrix says, if it is a smooth."""
+    """What a term of formulae's matrix says, if it is a curve."""
     call = getattr(term.components[0], "call", None) if term.kind not in ("intercept", "offset") else None
     return call.factor.smooth if call is not None else None
 
 
 def smooth_waves(call: _Computed, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray | None]:
-    """The functions of a smooth that bend, at rows, (n, k - 2); and the level of each row that has a curve."""
+    """The functions of a curve at rows, (n, functions), those that bend; and the level of each row that has a curve."""
     factor = call.factor
     x, basis = _smooth(factor, frame, call.memory)
     if factor.smooth is None or factor.smooth.by is None:
         return basis.waves(x), None
+    _by_levels(factor, frame)
     return basis.waves(x), np.asarray(frame[factor.smooth.by].cat.codes, np.int64)
 
 

@@ -111,12 +111,12 @@ def _refuse_twice(groups: Sequence[GroupTerm]) -> None:
 
 
 def _refuse_alike(common: Terms) -> None:
-    """Refuse two smooths with the same parameters."""
+    """Refuse two curves with the same parameters."""
     names = [factor.smooth.name for factor in common.smooths if factor.smooth is not None]
     for factor in common.smooths:
         if factor.smooth is not None and names.count(factor.smooth.name) > 1:
             raise _bad(
-                f"two smooths are called '{factor.smooth.title}', like their parameters: leave out one, or rename a"
+                f"two curves are called '{factor.smooth.title}', like their parameters: leave out one, or rename a"
                 " column under data.rename",
                 code="duplicate",
             )

@@ -54,6 +54,7 @@ _ARGUMENTS: dict[str, dict[str, str]] = {
         "lower_bound": "number", "upper_bound": "number",
     },
     "s": {"x": "value", "k": "basis", "by": "column"},
+    "gp": {"x": "value", "k": "basis", "c": "number", "by": "column"},
     "mo": {"x": "column"},
 }  # fmt: skip
 _CONTRASTS = {"Sum": "omit", "Treatment": "reference"}
@@ -62,6 +63,7 @@ _COMPARISONS = {"EQUAL_EQUAL", "BANG_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "G
 _MAX_NESTED, _MAX_DEPTH, _MAX_TERMS, _MAX_ORDER = 40, 150, 500, 8
 # SciPy's FITPACK supports splines up to degree 5, and crashes the process for some higher degrees.
 _MAX_SPLINE_DEGREE, _MAX_DEGREE, _MAX_DF = 5, 25, 1_000
+_MOST_MARGIN = 100
 _LEAST_BASIS = 3  # a constant, a straight line, and a function that bends
 
 
@@ -279,7 +281,7 @@ def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
         )
     if any(factor.smooth for term in effects.terms for factor in term):
         raise _bad(
-            "a smooth has no effects that vary by group: a smooth for each level of a factor is s(x, by=g), outside of"
+            "a curve has no effects that vary by group: a curve for each level of a factor is s(x, by=g), outside of"
             " the brackets",
             code="misplaced",
         )
@@ -444,7 +446,7 @@ def _product(*terms: Term) -> Term:
         )
     if len(out) > 1 and any(factor.smooth for factor in out):
         raise _bad(
-            "a smooth has no interactions; a smooth for each level of a factor is s(x, by=g), added to the others",
+            "a curve has no interactions; a curve for each level of a factor is s(x, by=g), added to the others",
             code="misplaced",
         )
     return out
@@ -496,11 +498,12 @@ def _call(tree: Call) -> Factor:
 
 
 def _smooth(tree: Call) -> SmoothTerm | None:
-    """What a checked call says about a smooth."""
-    if tree.callee.name.lexeme != "s":
+    """What a checked call says about a curve."""
+    called = str(tree.callee.name.lexeme)
+    if called not in ("s", "gp"):
         return None
     given = bound_arguments(tree)
-    return SmoothTerm(shown(given["x"]), _name(given["by"]) if "by" in given else None)
+    return SmoothTerm(called, shown(given["x"]), _name(given["by"]) if "by" in given else None)
 
 
 def bound_arguments(tree: Call) -> dict[str, Any]:
@@ -543,8 +546,8 @@ def _check_call(tree: Call, names: set[str], depth: int) -> None:
         )
     if depth and called in ("bs", "poly"):
         raise _bad(f"{called}() makes several columns and stands by itself: {called}(log(x), ...)", code="misplaced")
-    if depth and called in ("s", "mo"):
-        inner = "s(log(x))" if called == "s" else "mo(x), whose steps have any size"
+    if depth and called in ("s", "gp", "mo"):
+        inner = f"{called}(log(x))" if called != "mo" else "mo(x), whose steps have any size"
         raise _bad(f"{called}() is a term of its own, not an argument: {inner}", code="misplaced")
     given, wanted = bound_arguments(tree), _ARGUMENTS[called]
     needed = [key for k, (key, kind) in enumerate(wanted.items()) if k == 0 or kind == "value"]
@@ -555,6 +558,12 @@ def _check_call(tree: Call, names: set[str], depth: int) -> None:
         _check_argument(called, key, wanted[key], argument, names, depth)
     if called == "bs":
         _check_spline(given)
+    if called == "gp" and "c" in given and not 1 < constant(given["c"]) <= _MOST_MARGIN:
+        raise _bad(
+            f"gp(): c is the half width of the domain of the sines, in half ranges of x, above 1 and at most"
+            f" {_MOST_MARGIN}; given: {constant(given['c'])}",
+            code="wrong-arguments",
+        )
 
 
 def _check_argument(called: str, key: str, kind: str, argument: Any, names: set[str], depth: int) -> None:

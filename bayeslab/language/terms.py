@@ -20,28 +20,30 @@ def bad_formula(message: str, *, code: str) -> ModelError:
 
 @dataclass(frozen=True, slots=True)
 class SmoothTerm:
-    """A penalised smooth, ``s(x, by=g)``.
+    """A curve over a predictor: a penalised smooth, ``s(x, by=g)``, or a Gaussian process, ``gp(x, by=g)``.
 
     Attributes
     ----------
+    kind : {"s", "gp"}
     predictor : str
         The predictor as text.
     by : str or None
         The column of levels that each have a curve.
     """
 
+    kind: str
     predictor: str
     by: str | None
 
     @property
     def title(self) -> str:
-        """The name of its straight part among the predictors, without options."""
-        return f"s({self.predictor})" + (f":{self.by}" if self.by else "")
+        """Its name without options; that of the straight part of a smooth among the predictors."""
+        return f"{self.kind}({self.predictor})" + (f":{self.by}" if self.by else "")
 
     @property
     def name(self) -> str:
         """The name of the term in names of parameters."""
-        return node_name(f"s {self.predictor}").rstrip("_") + (f"_{node_name(self.by)}" if self.by else "")
+        return node_name(f"{self.kind} {self.predictor}").rstrip("_") + (f"_{node_name(self.by)}" if self.by else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Factor:
     names : frozenset of str
         Columns that the factor uses.
     smooth : SmoothTerm or None
-        What the call says, if it is a smooth.
+        What the call says, if it is a curve.
     """
 
     text: str
@@ -123,7 +125,7 @@ class Terms:
 
     @property
     def smooths(self) -> tuple[Factor, ...]:
-        """The terms that are smooths."""
+        """The terms that are curves."""
         return tuple(term[0] for term in self.terms if term[0].smooth is not None)
 
 

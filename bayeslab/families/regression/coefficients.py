@@ -17,6 +17,7 @@ import numpy as np
 
 from bayeslab.data.dataset import Column
 from bayeslab.data.design import Design
+from bayeslab.data.sines import Sines
 from bayeslab.digits import spread_of
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import DataError, ModelError
@@ -257,7 +258,7 @@ class Coefficients:
         return out
 
     def curves(self) -> list[str]:
-        """Write the coefficients of the bending parts of smooths; the terms they add to the linear predictor."""
+        """Write the coefficients of Gaussian processes and of the bending parts of smooths; the terms they add."""
         out = []
         for curve in self.design.curves:
             label = self.names.group(curve.name)
@@ -269,8 +270,17 @@ class Coefficients:
             prior = self.priors.get(f"sd_{curve.name}", f"HalfStudentT(3, {rounded(self.unit)})")
             self.nodes[f"sd_{label}{by}"] = prior
             self.nodes[f"_raw_{label}[{inside}]"] = "Normal(0, 1)"
-            self.nodes[f"u_{label}[{inside}]"] = f"sd_{label} * _raw_{label}"
-            u, waves = f"u_{label}{by}", f"waves_{label}"
+            size = f"sd_{label}"
+            if isinstance(curve.basis, Sines):
+                self.columns[f"frequency_{label}"] = Column(curve.basis.frequencies, (wave,))
+                usual = f"InverseGamma(3, {rounded(0.5 * curve.basis.range)})"
+                self.nodes[f"length_{label}{by}"] = self.priors.get(f"length_{curve.name}", usual)
+                # The square root of the spectral density; the number is that of 2 pi.
+                size += f" * sqrt({ROOT_2PI!r} * length_{label})"
+                size += f" * exp(-0.25 * (length_{label} * frequency_{label}) ** 2)"
+            u, waves = curve.coefficients(label), f"waves_{label}"
+            self.nodes[f"{u}[{inside}]"] = f"{size} * _raw_{label}"
+            u += by
             out.append(f"sum({u} * {waves}, {wave})" if curve.by else f"{waves} @ {u}")
         return out
 
@@ -298,6 +308,7 @@ class Coefficients:
         }
 
 
+ROOT_2PI = float(np.sqrt(2 * np.pi))
 # Squares of smaller slopes underflow.
 _LEAST_SLOPE = 1e-152
 _NORMAL = re.compile(r"Normal\(\s*([-+.\deE]+)\s*,\s*([-+.\deE]+)\s*\)\Z")

@@ -17,7 +17,9 @@ import numpy as np
 from formulae.expr import Binary, Call, Grouping, Literal, QuotedName, Unary, Variable
 
 from bayeslab.data.bound import Data
+from bayeslab.data.sines import Sines
 from bayeslab.data.smooths import Smooth
+from bayeslab.data.term_values import smooth_of
 from bayeslab.errors import ModelError
 from bayeslab.language.expansion import listed_numbers, number
 from bayeslab.language.spec import node_name, plain_name
@@ -68,7 +70,7 @@ class DesignColumns:
         """The columns of formulae's matrix, without the intercept and offsets."""
         out: list[str] = []
         for term in common.terms.values():
-            if term.kind in ("intercept", "offset"):
+            if term.kind in ("intercept", "offset") or _process(term):
                 continue
             columns = self._columns(term)
             # A monotonic effect is no column, and has its place among them.
@@ -133,8 +135,15 @@ class DesignColumns:
         return [f"({by} == {str(level)!r}) * {line}" for level in self.data.labels[by]]
 
     def waves(self, call: Any, label: str, row: str) -> dict[str, str]:
-        """Nodes of the bending part of a smooth: its knots, the weights of each function, and the functions at rows."""
-        basis: Smooth = call.memory[call.factor.text]
+        """Nodes of the functions of a curve at rows; of a smooth also its knots and the weights of each function."""
+        basis: Smooth | Sines = call.memory[call.factor.text]
+        x = self._number(bound_arguments(call.factor.expression)["x"], call.memory)
+        if isinstance(basis, Sines):
+            low, root = number(basis.middle - basis.reach), number(np.sqrt(basis.reach))
+            return {
+                f"level_{label}[{label}_wave]": listed_numbers(basis.means),
+                f"waves_{label}[{row}, {label}_wave]": f"sin(frequency_{label} * ({x} - {low})) / {root} - level_{label}",
+            }
         knots, weights, means, ends = basis.knots, basis.weights, basis.means, basis.ends
         assert knots is not None
         assert weights is not None
@@ -146,7 +155,6 @@ class DesignColumns:
                 path=("model", "formula"),
                 code="unsupported",
             )
-        x = self._number(bound_arguments(call.factor.expression)["x"], call.memory)
         place, inside, knot = f"place_{label}", f"inside_{label}", f"{label}_knot"
         low, high = (number(value) for value in (knots[0], knots[-1]))
         out = {
@@ -282,6 +290,12 @@ class DesignColumns:
             name, count = f"{wanted}_{count}", count + 1
         self.derive[name] = text
         return name
+
+
+def _process(term: Any) -> bool:
+    """Whether a term is a Gaussian process, which has no column."""
+    smooth = smooth_of(term)
+    return smooth is not None and smooth.kind == "gp"
 
 
 def _monotonic(component: Any) -> bool:

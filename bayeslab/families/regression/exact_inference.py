@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayeslab.data.sines import Sines
 from bayeslab.digits import spread_of
 from bayeslab.distributions import SCALARS, Density, log_density
 from bayeslab.errors import listed
@@ -93,6 +94,8 @@ class _Solver:
         if design.rises:
             raise _NotExact("the steps of a monotonic effect are parameters, multiplied by its slope")
         for curve in design.curves:
+            if isinstance(curve.basis, Sines):
+                raise _NotExact(f"the covariance of {curve.title} depends on its length")
             if curve.by:
                 raise _NotExact(f"the curves of {curve.title} have a scale for each level of {curve.by}")
         if any(len(group.effects) > 1 for group in design.groups):

@@ -12,6 +12,7 @@ import numpy as np
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.design import Group
+from bayeslab.data.sines import Sines
 from bayeslab.data.term_values import smooth_of
 from bayeslab.errors import ModelError, listed
 from bayeslab.families.regression.design_columns import DesignColumns
@@ -182,6 +183,12 @@ class _Written:
         for curve in predictor.design.curves:
             label = predictor.names.group(curve.name)
             made = self.columns.waves(calls[curve.name], label, self.row)
+            out[curve.coefficients(label)] = made
+            if isinstance(curve.basis, Sines):
+                self.comments[f"waves_{label}[{self.row}, {label}_wave]"] = (
+                    "Sines whose sum is the curve, less their means over the rows of the fit."
+                )
+                continue
             assert curve.basis.knots is not None
             self.dims[f"{label}_knot"] = len(curve.basis.knots)
             key = f"waves_{label}[{self.row}, {label}_wave]"
@@ -190,7 +197,6 @@ class _Written:
                 f"weights_{label}_1[{label}_knot]": f"The functions whose sum is the bending part of {curve.title}.",
                 key: "Natural cubic splines: straight lines beyond the knots, with mean 0 over the rows of the fit.",
             }
-            out[f"u_{label}"] = made
         return out
 
     def _effects_of(self, label: str, group: Group, term: GroupTerm) -> dict[str, str]:
@@ -314,10 +320,15 @@ class _Written:
             )
         for curve in predictor.design.curves:
             label, of = names.group(curve.name), f"{curve.title}{whose}"
+            process = isinstance(curve.basis, Sines)
+            far = "is from 0" if process else "bends away from a straight line"
             texts |= {
-                f"sd_{label}": f"How far the curve of {of} bends away from a straight line.",
+                f"sd_{label}": f"How far the curve of {of} {far}.",
+                f"length_{label}": f"The length over which {of} changes, in the unit of its predictor.",
                 f"_raw_{label}": f"Coefficients of the curve of {of}, over their standard deviation.",
-                f"u_{label}": f"Coefficients of the curve of {of}, without its straight part.",
+                curve.coefficients(
+                    label
+                ): f"Coefficients of the curve of {of}{'' if process else ', without its straight part'}.",
             }
         return texts.get(name)
 

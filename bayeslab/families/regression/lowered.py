@@ -100,7 +100,7 @@ class LinearPredictor:
             heights = draws[f"simplex_{names.group(rise.name)}"] @ rise.steps.T
             eta += len(rise.labels) * rise.rest * heights * draws[names.of("b")][:, rise.column, None]
         for curve in design.curves:
-            effects = draws[f"u_{names.group(curve.name)}"]
+            effects = draws[curve.coefficients(names.group(curve.name))]
             if curve.codes is None:
                 eta += effects @ curve.waves.T
             else:

@@ -112,7 +112,7 @@ class SquaredRows:
     names : list of str
         The nodes of the coefficients, in their order.
     at : Coordinates
-        The least-squares point and the scale of the coefficients about it.
+        The least-squares point, with coefficients of curves at zero, and the scale of the coefficients about it.
     whole : ndarray (p + 1, p + 1)
         The form, in scaled coefficients and a one.
     count : float
@@ -127,10 +127,17 @@ class SquaredRows:
     @classmethod
     def of(cls, lowered: Lowered) -> SquaredRows:
         observed = observations(lowered)
-        at, ((gram, cross, square),) = coordinates([[observed]], np.ones(1), np.zeros(1, bool))
+        classes, size = [[observed]], observed.design.shape[1]
+        if curved := sum(curve.size for curve in lowered.design.curves):
+            # The functions of a curve can be nearly combinations of each other over the rows: no least-squares point of
+            # their coefficients is near their posterior, and they stay centred at zero.
+            held = np.arange(size - curved, size)
+            classes.append([Observations.normal(held, np.zeros(curved), np.ones(curved), size)])
+        varies = np.arange(len(classes)) > 0
+        at, ((gram, cross, square), *_) = coordinates(classes, np.ones(len(classes)), varies)
         start = ["Intercept_centred" if lowered.centre is not None else "Intercept"] if lowered.design.intercept else []
-        effects = [*lowered.design.groups, *lowered.design.curves]
-        names = [*start, *(["b"] if lowered.design.names else []), *(f"u_{each.name}" for each in effects)]
+        names = [*start, *(["b"] if lowered.design.names else []), *(f"u_{g.name}" for g in lowered.design.groups)]
+        names += [curve.coefficients(curve.name) for curve in lowered.design.curves]
         whole = np.block([[gram, -cross[:, None]], [-cross[None], np.full((1, 1), square)]])
         return cls(names, at, whole, observed.count)
 

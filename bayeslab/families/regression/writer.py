@@ -11,6 +11,7 @@ import numpy as np
 
 from bayeslab.data.dataset import Column
 from bayeslab.data.design import Design
+from bayeslab.data.sines import Sines
 from bayeslab.digits import constant, located, spread_of
 from bayeslab.errors import DataError, hint, listed
 from bayeslab.families.regression.coefficients import Coefficients, Parts, Shrinkage, numbered, problem, rounded
@@ -220,10 +221,10 @@ class Writer:
             out |= {f"{label}_effect{end}" for end in ("", "_2", "_with")}
         for curve in self.designs[parameter].curves:
             label = Names(parameter).group(curve.name)
-            more = {f"{word}_{label}" for word in ("u", "sd", "waves")} | {f"{label}_wave"}
+            more = {f"{word}_{label}" for word in ("u", "sd", "waves", "length", "frequency")} | {f"{label}_wave"}
             if clash := sorted(more & out):
                 raise problem(
-                    f"'{clash[0]}' would be a part of the smooth {curve.title}, and of the effects of a group: rename"
+                    f"'{clash[0]}' would be a part of the curve {curve.title}, and of the effects of a group: rename"
                     " the grouping factor under data.rename",
                     "formula",
                     code="name-clash",
@@ -480,7 +481,7 @@ class Writer:
                 code="unsupported",
             )
         if (self.design.curves or self.design.rises) and self._contrasts:
-            what = "smooths" if self.design.curves else "monotonic effects"
+            what = "curves" if self.design.curves else "monotonic effects"
             raise problem(
                 f"{what} in a categorical regression are not there; write the model as a graph",
                 "formula",
@@ -521,6 +522,7 @@ def _of_groups(design: Design) -> set[str]:
     """Names of the priors of group effects and smooths."""
     groups = {f"{word}_{group.name}" for group in design.groups for word in ("sd", "corr")}
     groups |= {"sd"} if groups else set()
+    groups |= {f"length_{curve.name}" for curve in design.curves if isinstance(curve.basis, Sines)}
     return groups | {f"sd_{curve.name}" for curve in design.curves}
 
 
