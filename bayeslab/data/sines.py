@@ -1,14 +1,14 @@
 """Gaussian processes of one predictor in the sines of a Hilbert space.
 
 On the interval [-L, L] about the middle of the predictor, a process with the squared exponential covariance
-``sd^2 exp(-(x - x')^2 / (2 l^2))`` is nearly ``sum of u[m] sin(w[m] (x + L)) / sqrt(L)`` with ``w[m] = pi m / (2 L)`` and
-independent normal u of variance ``sd^2 sqrt(2 pi) l exp(-(l w[m])^2 / 2)``, the spectral density at w [1]_. With L =
-c times the half range S, k sines suffice for l from 1.75 c S / k to c S / 3.2 [2]_.
+``sd^2 exp(-(x - x')^2 / (2 l^2))`` is nearly ``sum of u[m] sin(w[m] (x + L)) / sqrt(L)`` with ``w[m] = pi m / (2 L)``
+and independent normal u of variance ``sd^2 sqrt(2 pi) l exp(-(l w[m])^2 / 2)``, the spectral density at w [1]_. The k
+sines suffice for l from 1.75 L / k to L / 3.2 [2]_.
 
 References
 ----------
-.. [1] Solin, Särkkä (2020). Hilbert space methods for reduced-rank Gaussian process regression. Statistics and Computing
-   30.
+.. [1] Solin, Särkkä (2020). Hilbert space methods for reduced-rank Gaussian process regression. Statistics and
+   Computing 30.
 .. [2] Riutort-Mayol, Bürkner, Andersen, Solin, Vehtari (2023). Practical Hilbert space approximate Bayesian Gaussian
    processes for probabilistic programming. Statistics and Computing 33.
 """
@@ -23,8 +23,8 @@ from bayeslab.errors import DataError
 
 __all__ = ["DEFAULT_MARGIN", "DEFAULT_SINES", "Sines"]
 
-#: Number of sines, and half width of their domain in half ranges of the predictor.
-DEFAULT_SINES, DEFAULT_MARGIN = 50, 2.5
+#: Number of sines, and half width L of their domain in ranges of the predictor, which is that of brms.
+DEFAULT_SINES, DEFAULT_MARGIN = 50, 1.25
 
 
 @dataclass(eq=False)
@@ -68,7 +68,7 @@ class Sines:
                 path=("model", "formula"),
                 code="constant",
             )
-        middle, reach = low + (high - low) / 2, margin * (high - low) / 2
+        middle, reach = low + (high - low) / 2, margin * (high - low)
         frequencies = np.pi * np.arange(1, size + 1) / (2 * reach)
         out = cls(name, middle, reach, high - low, frequencies, np.zeros(size))
         out.means = out.waves(x).mean(axis=0)

@@ -188,8 +188,8 @@ def _in_order(text: str, name: str, column: Any) -> list[Any]:
         if np.any(values != np.floor(values)):
             worst = values[values != np.floor(values)][0]
             raise DataError(
-                f"{text}: '{name}' is to have levels in order, text or whole numbers, and one is {worst:g}: a curve over"
-                f" numbers is s({name})",
+                f"{text}: '{name}' is to have levels in order, text or whole numbers, and one is {worst:g}: a curve"
+                f" over numbers is s({name})",
                 path=("model", "formula"),
                 code="not-states",
             )

@@ -63,7 +63,7 @@ _COMPARISONS = {"EQUAL_EQUAL", "BANG_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "G
 _MAX_NESTED, _MAX_DEPTH, _MAX_TERMS, _MAX_ORDER = 40, 150, 500, 8
 # SciPy's FITPACK supports splines up to degree 5, and crashes the process for some higher degrees.
 _MAX_SPLINE_DEGREE, _MAX_DEGREE, _MAX_DF = 5, 25, 1_000
-_MOST_MARGIN = 100
+_MOST_MARGIN = 50
 _LEAST_BASIS = 3  # a constant, a straight line, and a function that bends
 
 
@@ -558,9 +558,9 @@ def _check_call(tree: Call, names: set[str], depth: int) -> None:
         _check_argument(called, key, wanted[key], argument, names, depth)
     if called == "bs":
         _check_spline(given)
-    if called == "gp" and "c" in given and not 1 < constant(given["c"]) <= _MOST_MARGIN:
+    if called == "gp" and "c" in given and not 0.5 < constant(given["c"]) <= _MOST_MARGIN:
         raise _bad(
-            f"gp(): c is the half width of the domain of the sines, in half ranges of x, above 1 and at most"
+            f"gp(): c is the half width of the domain of the sines, in ranges of x, above 0.5 and at most"
             f" {_MOST_MARGIN}; given: {constant(given['c'])}",
             code="wrong-arguments",
         )

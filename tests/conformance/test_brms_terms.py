@@ -223,3 +223,29 @@ def test_nuts_has_the_exams_posterior_of_monotonic_effects():
     new = table("toothgrowth_monotonic", "newdata.csv")
     chains = np.moveaxis(np.asarray(fit.predictions(new).draws).reshape(4, -1, len(new)), -1, 0)
     close({f"row{k + 1}": values for k, values in enumerate(chains)}, reference["predictions"])
+
+
+# ----------------------------------------------------------------------------------- Gaussian processes
+
+
+def discoveries() -> bl.Model:
+    """The exam's lengths are shares of the range of 99 years; its process is not centred over the rows, and ours is."""
+    priors = {"Intercept": "Normal(1, 1)", "sd_gp_year": "HalfNormal(1)", "length_gp_year": "InverseGamma(3, 29.7)"}
+    spec = bl.Regression(formula="n ~ gp(year, k=20, c=1.5)", likelihood="poisson", priors=priors)
+    return bl.Model(data={"rows": "row"}, model=spec)
+
+
+def test_log_likelihoods_of_a_process_are_those_of_the_exam():
+    posterior = Source(discoveries()).posterior(table("discoveries_gp"))
+    basis = posterior.lowered.design.curves[0].basis
+    assert basis.reach == pytest.approx(1.5 * 99)
+    for point in known("discoveries_gp", "points.json")["points"]:
+        values = point["values"]
+        raw = np.array([values[f"zgp_gpyear[{k + 1}]"] for k in range(20)])
+        length, sd = 99 * values["lscale_gpyear"], values["sdgp_gpyear"]
+        u = sd * np.sqrt(np.sqrt(2 * np.pi) * length) * np.exp(-0.25 * (length * basis.frequencies) ** 2) * raw
+        draws = {"Intercept": np.array([values["b_Intercept"] + basis.means @ u]), "_u_gp_year": u[None]}
+        ((_, likelihoods),) = posterior.log_likelihoods(draws).values()
+        assert likelihoods.sum() == pytest.approx(point["log_likelihood"], abs=1e-6)
+        expected = posterior.expectation().values(draws, "response")[0, :5]
+        np.testing.assert_allclose(expected, point["expected_first_rows"], atol=1e-6)

@@ -33,12 +33,15 @@ SMOOTHS = {
     "formula": "n ~ h + s(x, k=5, by=h)", "likelihood": "poisson", "priors": PRIORS | {"sd_s_x_h": "HalfNormal(0.5)"},
 }  # fmt: skip
 STEPS = {"formula": "y ~ mo(k)", "priors": PRIORS | {"sigma": "HalfNormal(1)"}}
+PROCESS = {"formula": "n ~ gp(x, k=15)", "likelihood": "poisson"}
+PROCESS |= {"priors": PRIORS | {"sd_gp_x": "HalfNormal(0.5)"}}
 MODELS: dict[str, tuple[str, int, dict[str, object], dict[str, object]]] = {
     "linear-exact": ("exact", 200, LINE, {}),
     "hierarchical-exact": ("exact", 120, GROUPS, {}),
     "smooth-exact": ("exact", 120, SMOOTH, {}),
     "smooths-nuts": ("nuts", 60, SMOOTHS, {"target_accept": 0.95}),
     "steps-nuts": ("nuts", 60, STEPS, {"target_accept": 0.95}),
+    "process-nuts": ("nuts", 60, PROCESS, {"target_accept": 0.95}),
     "linear-nuts": ("nuts", 60, LINE, {}),
     "logistic-nuts": ("nuts", 60, {"formula": "n ~ x", "likelihood": "bernoulli", "priors": PRIORS}, {}),
     "poisson-nuts": ("nuts", 60, {"formula": "n ~ x", "likelihood": "poisson", "priors": PRIORS}, {}),

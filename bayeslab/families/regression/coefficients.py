@@ -267,7 +267,11 @@ class Coefficients:
             self.dims[wave] = list(range(1, curve.waves.shape[1] + 1))
             if curve.by:
                 self.dims[curve.by] = [x.item() if hasattr(x, "item") else x for x in curve.labels]
-            prior = self.priors.get(f"sd_{curve.name}", f"HalfStudentT(3, {rounded(self.unit)})")
+            # Of a process, sd and length are known together only: a large sd and a large length are a straight line.
+            usual = (
+                f"HalfNormal({rounded(0.6 * self.unit)})" if curve.process else f"HalfStudentT(3, {rounded(self.unit)})"
+            )
+            prior = self.priors.get(f"sd_{curve.name}", usual)
             self.nodes[f"sd_{label}{by}"] = prior
             self.nodes[f"_raw_{label}[{inside}]"] = "Normal(0, 1)"
             size = f"sd_{label}"

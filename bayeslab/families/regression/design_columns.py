@@ -142,7 +142,9 @@ class DesignColumns:
             low, root = number(basis.middle - basis.reach), number(np.sqrt(basis.reach))
             return {
                 f"level_{label}[{label}_wave]": listed_numbers(basis.means),
-                f"waves_{label}[{row}, {label}_wave]": f"sin(frequency_{label} * ({x} - {low})) / {root} - level_{label}",
+                f"waves_{label}[{row}, {label}_wave]": (
+                    f"sin(frequency_{label} * ({x} - {low})) / {root} - level_{label}"
+                ),
             }
         knots, weights, means, ends = basis.knots, basis.weights, basis.means, basis.ends
         assert knots is not None
