@@ -64,7 +64,8 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 @media print {body {max-width: none; padding: 0; font-size: 10pt} nav, .search {display: none}
   h2 {break-after: avoid} figure, .chart, tr {break-inside: avoid} .scroll, .graph, pre {overflow: visible}
   pre {white-space: pre-wrap} table {font-size: 8.5pt}}
-@media (max-width: 30em) {.whatif label {grid-template-columns: 8em 1fr 3.5em} body {padding: .7em; font-size: 14px} h1 {font-size: 1.3em}}
+@media (max-width: 30em) {.whatif label {grid-template-columns: 8em 1fr 3.5em}
+  body {padding: .7em; font-size: 14px} h1 {font-size: 1.3em}}
 """
 
 # Sorting by a click on a heading, and a search for rows. Without scripts the table is not sorted.
