@@ -170,7 +170,7 @@ class Dataset:
     def renamed(self, names: Mapping[str, str], *, complete: bool = False) -> Dataset:
         """Columns renamed by ``{new: old}``; with ``complete`` a missing old name is refused."""
         rest, left_out = dict(self.columns), dict(self.left_out)
-        moved, moved_out = dict[str, Column](), dict[str, str]()
+        moved, moved_out = dict[str, Column](), dict[str, Reason]()
         composed = {normalize("NFC", name): name for name in (*rest, *left_out)}
         for new, given in names.items():
             old = composed.get(normalize("NFC", given), given)

@@ -143,7 +143,7 @@ def what_if(fit: Fitted) -> WhatIf:
     if expectation.levels:
         raise DataError("the outcome has levels, each with its probability", code="not-applicable")
     typical, draws = grid(fit, {}), posterior_values(fit)
-    sliders, fixed = [], {}
+    sliders, fixed = list[Slider](), dict[str, Any]()
     for name in typical.columns:
         slider = _slider(fit, str(name)) if name in expectation.predictors else None
         if slider is None or len(sliders) == _PREDICTORS:

@@ -255,7 +255,8 @@ class Walk(DistributionReader):
 
 def as_written(message: str, node: Node) -> str:
     """A message without the names that a recursion gives to the parts of an expression."""
-    looks = [ast.unparse(part) for part in ast.walk(node.expression.tree) if call_name(part) in ("previous", "lag")]
+    calls = [part for part in ast.walk(node.expression.tree) if isinstance(part, ast.Call)]
+    looks = [ast.unparse(call) for call in calls if call_name(call) in ("previous", "lag")]
     back = looks[0] if len(set(looks)) == 1 else "previous(...)"
     message = re.sub(r"__now_(\w+)", r"\1", message)
     return re.sub(r"__part_\d+", "...", re.sub(r"__back_\d+", lambda _: back, message))

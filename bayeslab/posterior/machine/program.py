@@ -238,7 +238,8 @@ class Builder(Recorder):
         finally:
             self._loop, self._known, self._carried = None, known, []
         if linear is not None:
-            return [self._recursion(*map(self.as_var, linear), starts[0], carried[0][1:])]
+            a, b = map(self.as_var, linear)
+            return [self._recursion(a, b, starts[0], carried[0][1:])]
         self.instructions.append(loop)
         return [out[start.shape[0] :] for out, start in zip(carried, starts, strict=True)]
 
