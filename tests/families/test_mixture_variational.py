@@ -349,7 +349,7 @@ def test_standard_deviations_that_are_too_small_are_a_finding():
     mean, sd = exact_rate(labelled, free, 1.0, 1 / np.mean(data["y"]))
     draws = fit.posterior["rate"].values[..., 0, 0]
     assert draws.std() < sd / 1.2 and abs(draws.mean() - mean) < 0.2 * sd
-    assert finding(fit, "Pareto k").status == "pass"
+    assert finding(fit, "Pareto k").status != "fail"
     moments = finding(fit, "moments")
     assert moments.status == "warn" and fit.verdict.status == "warn"
     weighted = float(moments.message.rsplit(" ", 1)[1])

@@ -270,8 +270,10 @@ class Domains:
             if name == "n" and word in OF_TRIALS and np.any(wrong := ~(value == np.floor(value)) | np.isinf(value)):
                 needed, code = f"{word} needs n that is a whole number", "not-whole"
                 raise _refused(node, tree, needed, value[wrong].flat[0], term, wrong, code)
-            if (word, name) == ("Wishart", "nu") and np.any(
-                wrong := value <= (least := len(self.data.labels.get(dims[-1], ())) - 1)
+            if (
+                dims
+                and (word, name) == ("Wishart", "nu")
+                and np.any(wrong := value <= (least := len(self.data.labels.get(dims[-1], ())) - 1))
             ):
                 needed = f"Wishart of {least + 1} rows needs nu above {least}"
                 raise _refused(node, tree, needed, value[wrong].flat[0], term, wrong)
