@@ -30,6 +30,10 @@ __all__ = [
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
+# Longer than names of files may be.
+_LONG_NAME = re.compile(r"[^\s./:\\]{256,}")
+
+
 class BayeslabError(Exception):
     """Base of every error bayeslab raises on purpose.
 
@@ -68,7 +72,8 @@ class BayeslabError(Exception):
     ) -> None:
         self.code = f"{self.area}.{code.rpartition('.')[2]}"
         self.message = _short(printable(" ".join(message.split())))
-        self.where = printable(where or ".".join(str(part) for part in path if part != "[key]")) or None
+        place = where or ".".join(str(part) for part in path if part != "[key]")
+        self.where = printable(_LONG_NAME.sub(lambda name: f"{name[0][:80]}…", place)) or None
         self.path, self.offset = path, offset
         super().__init__(f"{self.where}: {self.message}" if self.where else self.message)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import bayeslab as bl
-from bayeslab.errors import ModelError
+from bayeslab.errors import BayeslabError, ModelError
 from tests.refusals import refused
 
 ASIA = """network asia {}
@@ -84,3 +84,14 @@ def test_words_of_python_are_called_reserved():
 def test_a_family_that_is_no_model_says_how_to_make_one():
     with refused("model.wrong-type", r"Regression.*bl\.Model\(model=\.\.\.\)"):
         bl.fit(bl.Regression(formula="y ~ x"), {"x": [1.0, 2.0], "y": [1.0, 2.0]}, runs=None)
+
+
+def test_a_very_long_key_is_cut():
+    key = "k" * 3000
+    for model in (
+        {"family": "regression", "formula": "y ~ x", key: 1},
+        {"family": "graph", "nodes": {key: "Nrmal(0, 1)"}},
+    ):
+        with pytest.raises(BayeslabError) as error:
+            bl.check(bl.Model(model=model), {"x": [1.0, 2.0], "y": [2.0, 1.0]})
+        assert "kkk" in str(error.value) and len(str(error.value)) < 600

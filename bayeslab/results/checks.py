@@ -130,7 +130,8 @@ class Remedies:
             return ""
         first, more = self.centred[0], len(self.centred) - 1
         others = f" (and {more} more)" if more else ""
-        return f"write '{first}'{others} non-centred: its location plus its scale times z, with z: Normal(0, 1)"
+        raw = f"{first}_raw"
+        return f"write '{first}'{others} non-centred: its location plus its scale times {raw}, with {raw}: Normal(0, 1)"
 
     @property
     def otherwise(self) -> str:
@@ -259,7 +260,7 @@ def point_verdict(
         findings = [Finding("pass", "optimum", "", gradient_norm, text)]
     else:
         text = f"no optimum was reached (gradient norm {gradient_norm:.2g}){explanation}"
-        advice = "standardise the predictors, give tighter priors, or sample with method nuts"
+        advice = "standardise predictors where there are any, give tighter priors, or sample with method nuts"
         findings = [Finding("fail", "optimum", "", gradient_norm, text, advice)]
     if restarts_agree is not None:
         text = "all starting points led to the same optimum"
@@ -685,7 +686,7 @@ def _tree_depth(saturated: NDArray[np.bool_], chains: list[str], max_treedepth: 
     text = f"{_percent(share)} of trajectories were cut off at depth {max_treedepth}"
     if share <= SATURATED_WARN:
         return Finding("pass", "tree depth", where, share, text)
-    advice = f"standardise the predictors, tune longer, or raise max_treedepth to {max_treedepth + 2}"
+    advice = f"standardise predictors where there are any, tune longer, or raise max_treedepth to {max_treedepth + 2}"
     return Finding("warn", "tree depth", where, share, f"{text}, most in {where}: slow, not wrong", advice)
 
 

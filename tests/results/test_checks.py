@@ -419,7 +419,7 @@ def test_advice_is_about_the_model(rng):
     diverging[1, :100] = True
     data = tree({"x": np.cumsum(rng.normal(size=(CHAINS, DRAWS)), axis=1)}, {"diverging": diverging})
     centred = str(judge_mcmc(data, remedies=Remedies(centred=("theta", "phi"))))
-    assert "write 'theta' (and 1 more) non-centred" in centred
+    assert "write 'theta' (and 1 more) non-centred" in centred and "theta_raw: Normal(0, 1)" in centred
     plain = str(judge_mcmc(data))
     assert "non-centred" not in plain and "reparametrise" in plain
     family = str(judge_mcmc(data, remedies=Remedies(rewritable=False)))
