@@ -181,3 +181,25 @@ def test_priors_of_a_process_are_by_its_names():
     with refused("model.out-of-range", "'length_gp_x'"):
         bl.check(regression("y ~ gp(x)", priors={"length_gp_x": -1}), table())
     assert "depends on its length" in Source(model).posterior(table()).exact_plan
+
+
+def test_the_check_says_how_a_process_is_approximated_and_the_verdict_where_that_does_not_suffice():
+    """Of lengths that are too short for ten sines, and too long for their domain."""
+    data = table(200)
+    priors = Source(regression("y ~ gp(x)")).posterior(data).priors()
+    assert priors["gp(x)"].startswith("Gaussian process in 50 sines, for lengths from")
+    posterior = Source(regression("y ~ gp(x, k=10)")).posterior(data)
+    basis = posterior.lowered.design.curves[0].basis
+    least, largest = basis.served
+    rng = np.random.default_rng(1)
+    (short,) = posterior.posterior_findings({"length_gp_x": least * rng.uniform(0.5, 1.5, 1000)})
+    assert short[:2] == ("functions", "length_gp_x")
+    assert "k=19 in gp(x)" in short[4] or "k=18 in gp(x)" in short[4]
+    (wide,) = posterior.posterior_findings({"length_gp_x": largest * rng.uniform(1, 5, 1000)})
+    assert wide[:2] == ("box", "length_gp_x")
+    assert posterior.posterior_findings({"length_gp_x": np.full(100, 0.5 * (least + largest))}) == ()
+    by = Source(regression("count ~ g + gp(x, k=10, by=g)", "poisson")).posterior(data)
+    lengths = np.column_stack(
+        [np.full(100, 1.0 * np.mean(by.lowered.design.curves[0].basis.served)), np.full(100, 1e-3)]
+    )
+    assert [finding[1] for finding in by.posterior_findings({"length_gp_x_g": lengths})] == ["length_gp_x_g[b]"]

@@ -69,7 +69,7 @@ class _Written:
         self.spec, self.formula, self.design = lowered.spec, lowered.formula, lowered.design
         self.groups = [group for predictor in lowered.predictors for group in predictor.design.groups]
         curves = [curve for predictor in lowered.predictors for curve in predictor.design.curves]
-        self.factors = {group.name for group in self.groups} | {curve.by for curve in curves if curve.by is not None}
+        self.factors = {group.name for group in self.groups} | {curve.by for curve in curves if curve.by}
         self.designs = {predictor.names.of(word) for predictor in lowered.predictors for word in _OF_DESIGN}
         self.row, self.levels = data.dataset.rows, likelihood(lowered.spec.likelihood).levels
         if lowered.y is None:

@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.data.bound import Data
+from bayeslab.data.sines import Sines
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import DataError
 from bayeslab.families.graph.posterior import GraphPosterior
@@ -179,10 +180,48 @@ class RegressionPosterior(Posterior):
             slopes = {"b": "horseshoe of scale tau, slab InverseGamma(2, 8)", **slopes}
         omitted = {lowered.formula.outcome, *(predictor.names.of("b") for predictor in lowered.predictors)}
         out = {node: text for node, text in out.items() if node.split("[")[0] not in omitted}
+        for predictor in lowered.predictors:
+            for curve in predictor.design.curves:
+                if isinstance(curve.basis, Sines):
+                    least, largest = curve.basis.served
+                    whose = f" of {predictor.names.parameter}" if predictor.names.parameter else ""
+                    out[f"{curve.title}{whose}"] = (
+                        f"Gaussian process in {len(curve.basis.frequencies)} sines, for lengths from {least:.3g} to"
+                        f" {largest:.3g}"
+                    )
         first = {node: text for node, text in out.items() if node.startswith(("Intercept", "cutpoints"))}
         return first | slopes | out
+
+    def posterior_findings(self, draws: Draws) -> tuple[Remark, ...]:
+        """Lengths of Gaussian processes outside the range that their sines serve."""
+        out: list[Remark] = []
+        for predictor in self.lowered.predictors:
+            for curve in predictor.design.curves:
+                name = f"length_{predictor.names.group(curve.name)}"
+                if isinstance(curve.basis, Sines) and name in draws:
+                    out += _unserved(name, curve.title, curve.basis, draws[name], curve.labels)
+        return tuple(out)
 
     def draw_size(self) -> int:
         """Number of values in one draw."""
         lowered = self.lowered
         return GraphPosterior(lowered.model, lowered.data).draw_size()
+
+
+def _unserved(name: str, title: str, basis: Sines, values: np.ndarray, labels: np.ndarray) -> list[Remark]:
+    """Findings about lengths that are too short or too long for the sines, for each level."""
+    out: list[Remark] = []
+    least, largest = basis.served
+    each = values.reshape(len(values), -1)
+    for k, column in enumerate(each.T):
+        one = f"{name}[{labels[k]}]" if len(labels) else name
+        low, high = (float(q) for q in np.quantile(column, [0.05, 0.95]))
+        if low < least:
+            message = f"5% of the posterior is below {low:.3g}, and the sines serve lengths from {least:.3g}"
+            needed = int(np.ceil(1.75 * basis.reach / low))
+            out.append(("functions", one, low, message, f"fit with k={needed} in {title} or more"))
+        if high > 2 * largest:
+            message = f"5% of the posterior is above {high:.3g}, and the sines serve lengths to {largest:.3g}"
+            margin = 1.6 * high / basis.range
+            out.append(("box", one, high, message, f"fit with c={margin:.2g} in {title} or more, and k in proportion"))
+    return out
