@@ -548,7 +548,7 @@ def _check_call(tree: Call, names: set[str], depth: int) -> None:
         raise _bad(f"{called}() makes several columns and stands by itself: {called}(log(x), ...)", code="misplaced")
     if depth and called in ("s", "gp", "mo"):
         inner = f"{called}(log(x))" if called != "mo" else "mo(x), whose steps have any size"
-        raise _bad(f"{called}() is a term of its own, not an argument: {inner}", code="misplaced")
+        raise _bad(f"{called}() is a separate term, not an argument: {inner}", code="misplaced")
     given, wanted = bound_arguments(tree), _ARGUMENTS[called]
     needed = [key for k, (key, kind) in enumerate(wanted.items()) if k == 0 or kind == "value"]
     for key in needed:

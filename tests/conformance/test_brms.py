@@ -1,7 +1,8 @@
 """Regressions of an exam that brms and Stan answered: log densities at its points, and posteriors by NUTS.
 
-Of the 22 those are here whose formulas have no part that a regression lacks: splines, Gaussian processes, monotonic
-effects, measurement error, autocorrelation, non-linear formulas, several responses, unequal discrimination.
+Of the 22 those are here whose formulas have no part that a regression lacks: measurement error, autocorrelation,
+non-linear formulas, several responses, unequal discrimination. Smooths, Gaussian processes and monotonic effects are in
+``test_brms_terms.py``.
 """
 
 from __future__ import annotations

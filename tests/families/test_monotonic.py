@@ -45,7 +45,7 @@ def regression(formula: object, likelihood: str = "gaussian", **more: object) ->
 
 
 def test_the_density_is_that_of_scipy():
-    """An effect, and one for each level but the first of a factor, each with steps of its own."""
+    """An effect, and one for each level but the first of a factor, each with separate steps."""
     data = table()
     priors = {"Intercept": "Normal(0, 2)", "b": "Normal(0, 1)", "sigma": "Exponential(1)", "simplex": "Dirichlet(2)"}
     posterior = Source(regression("y ~ mo(k) + z + mo(w):z", priors=priors)).posterior(data)
@@ -170,7 +170,7 @@ def test_levels_beyond_those_of_the_fit_are_refused(fit):
         ("y ~ mo(v)", "data.no-level-order", "'v'"),
         ("y ~ mo(k + 1)", "model.wrong-arguments", "takes a column"),
         ("y ~ mo(k, 2)", "model.wrong-arguments", "at most 1"),
-        ("y ~ log(mo(k))", "model.misplaced", "a term of its own"),
+        ("y ~ log(mo(k))", "model.misplaced", "a separate term"),
         ("y ~ (mo(k) | g)", "model.misplaced", "outside of the brackets"),
         ("y ~ mo(k):mo(w)", "model.misplaced", "two monotonic effects"),
         ("g ~ mo(k)", "model.unsupported", "categorical"),

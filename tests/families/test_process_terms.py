@@ -163,7 +163,7 @@ def test_values_beyond_the_domain_are_refused(fit):
         ("y ~ gp(x, k=1)", "model.wrong-arguments", "from 3"),
         ("y ~ z:gp(x)", "model.misplaced", r"by=g"),
         ("y ~ (gp(x) | g)", "model.misplaced", r"by=g"),
-        ("y ~ log(gp(x))", "model.misplaced", "a term of its own"),
+        ("y ~ log(gp(x))", "model.misplaced", "a separate term"),
         ("y ~ gp(x) + gp(x, k=5)", "model.duplicate", r"'gp\(x\)'"),
         ("g ~ gp(x)", "model.unsupported", "categorical"),
     ],

@@ -309,7 +309,7 @@ def test_an_unknown_level_of_a_new_row_is_refused(by):
         ("y ~ z:s(x)", "model.misplaced", r"s\(x, by=g\)"),
         ("y ~ z * s(x)", "model.misplaced", r"s\(x, by=g\)"),
         ("y ~ (s(x) | g)", "model.misplaced", r"s\(x, by=g\)"),
-        ("y ~ log(s(x))", "model.misplaced", "a term of its own"),
+        ("y ~ log(s(x))", "model.misplaced", "a separate term"),
         ("y ~ s(x) + s(x, k=5)", "model.duplicate", r"'s\(x\)'"),
         ("y ~ s(x) + (1 | s_x)", "model.name-clash", "'sd_s_x'|'u_s_x'"),
         ("g ~ s(x)", "model.unsupported", "categorical"),

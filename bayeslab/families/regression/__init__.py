@@ -115,7 +115,7 @@ def check(model: Model, columns: set[str] | None) -> None:
             continue
         for name in sorted({name for factor in term for name in factor.names} & spec.missing.keys()):
             raise problem(
-                f"'{name}' has a model of its own and must enter the formula linearly, not in {special.text}",
+                f"'{name}' has a separate model and must enter the formula linearly, not in {special.text}",
                 "missing",
                 name,
                 code="unsupported",
