@@ -13,6 +13,7 @@ import pandas as pd
 from bayeslab.errors import BayeslabError
 from bayeslab.networks import network
 from bayeslab.report.contract import Reported, record
+from bayeslab.report.explorer import network_panel
 from bayeslab.report.markup import EMPTY, Markup, details, element, joined, paragraph, table
 from bayeslab.results import pictures
 from bayeslab.results.clusters import listing
@@ -132,7 +133,13 @@ def _network(fit: Fitted) -> Markup:
     caption = element(
         "figcaption", "Probabilities of the states without evidence, at the posterior means of the tables."
     )
-    return joined([element("figure", figure, caption), _of_frame(frame, "Probabilities without evidence", index=False)])
+    try:
+        clickable = network_panel(network(fit))
+    except BayeslabError as error:
+        clickable = paragraph(f"It has no buttons: {error.message}.", class_="mute")
+    return joined(
+        [element("figure", figure, caption), clickable, _of_frame(frame, "Probabilities without evidence", index=False)]
+    )
 
 
 def _clusters(fit: Fitted) -> Markup:

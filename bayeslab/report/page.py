@@ -28,7 +28,7 @@ from bayeslab.report.priors import priors_of
 from bayeslab.report.style import SCRIPT, STYLE
 from bayeslab.report.words import headline
 
-__all__ = ["BrokenRun", "html_of"]
+__all__ = ["BrokenRun", "explorer_of", "html_of"]
 
 
 class BrokenRun:
@@ -74,6 +74,11 @@ def html_of(runs: Mapping[str, Reported | BrokenRun]) -> str:
         parts.append(element("article", inside, id=anchors[name]))
     title = f"{', '.join(runs)}: report" if len(runs) < 4 else f"{len(runs)} runs: report"
     return _document(title, joined(parts, "\n"))
+
+
+def explorer_of(title: str, panel: Markup) -> str:
+    """A page with a panel alone, such as a network to click on, as the text of an HTML file."""
+    return _document(title, joined([element("h1", title), panel]))
 
 
 def _article(fit: Reported, name: str, anchor: str, n_runs: int) -> Markup:

@@ -61,6 +61,14 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 .whatif label {display: grid; grid-template-columns: 9em 1fr 6em; gap: .2em 1em; align-items: center; padding: .15em 0}
 .whatif input, .whatif select, .choices select {width: 100%; font: inherit; color: inherit; background: var(--paper)}
 .answer {font-weight: 600}
+.net {display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 230px), 1fr)); gap: .6em}
+.net > .answer {grid-column: 1 / -1} .net h4 {margin: 0 0 .2em; font-size: 1em}
+.variable {border: 1px solid var(--line); border-radius: 4px; padding: .4em .6em}
+.net button {display: grid; grid-template-columns: minmax(0, 1fr) 5em 3.4em; gap: .5em; width: 100%; font: inherit;
+  color: inherit; background: none; border: 0; padding: .12em .2em; text-align: left; cursor: pointer}
+.net button[aria-pressed=true] {background: var(--shade); font-weight: 600; outline: 1px solid var(--accent)}
+.net .p {text-align: right; font-variant-numeric: tabular-nums} .net .bar {background: var(--shade); height: .8em;
+  align-self: center} .net .bar span {display: block; height: 100%; background: var(--accent)}
 @media print {body {max-width: none; padding: 0; font-size: 10pt} nav, .search {display: none}
   h2 {break-after: avoid} figure, .chart, tr {break-inside: avoid} .scroll, .graph, pre {overflow: visible}
   pre {white-space: pre-wrap} table {font-size: 8.5pt}}
@@ -142,6 +150,87 @@ for (const panel of document.querySelectorAll(".whatif")) {
     answer.dataset.numbers = JSON.stringify([mean, low, high]);
   };
   for (const control of controls) control.addEventListener("input", update);
+  update();
+}
+// A discrete network: probabilities given evidence and interventions, by variable elimination.
+for (const panel of document.querySelectorAll(".net")) {
+  const net = JSON.parse(panel.dataset.net), buttons = [...panel.querySelectorAll("[data-variable]")];
+  const checks = [...panel.querySelectorAll("[data-do]")], answer = panel.querySelector(".answer");
+  const count = (of) => of.reduce((cells, v) => cells * net.sizes[v], 1);
+  const steps = (of, inside) => of.map((v) => { // step of each variable in the cells of a factor
+    const k = inside.indexOf(v);
+    return k < 0 ? 0 : count(inside.slice(k + 1));
+  });
+  const product = (factors) => {
+    const of = [...new Set(factors.flatMap((factor) => factor.of))], values = new Array(count(of)).fill(1);
+    for (const factor of factors) {
+      const step = steps(of, factor.of), at = of.map(() => 0);
+      let cell = 0;
+      for (let k = 0; k < values.length; k++) {
+        values[k] *= factor.values[cell];
+        for (let i = of.length - 1; i >= 0; i--) { // the next cell: the last variable runs fastest
+          cell += step[i];
+          if (++at[i] < net.sizes[of[i]]) break;
+          cell -= step[i] * at[i]; at[i] = 0;
+        }
+      }
+    }
+    return {of, values};
+  };
+  const without = ({of, values}, v) => {
+    const rest = of.filter((other) => other !== v), inner = count(of.slice(of.indexOf(v) + 1)), size = net.sizes[v];
+    const sums = new Array(count(rest)).fill(0);
+    values.forEach((value, k) => {sums[Math.floor(k / (inner * size)) * inner + k % inner] += value});
+    return {of: rest, values: sums};
+  };
+  const marginal = (factors, kept) => {
+    const left = new Set(net.sizes.keys());
+    left.delete(kept);
+    while (left.size) {
+      let best = -1, least = Infinity;
+      for (const v of left) {
+        const cells = count([...new Set(factors.filter(({of}) => of.includes(v)).flatMap(({of}) => of))]);
+        if (cells < least) {least = cells; best = v}
+      }
+      const joint = product(factors.filter(({of}) => of.includes(best)));
+      factors = [...factors.filter(({of}) => !of.includes(best)), without(joint, best)];
+      left.delete(best);
+    }
+    return product([{of: [kept], values: new Array(net.sizes[kept]).fill(1)}, ...factors]).values;
+  };
+  const update = () => {
+    const chosen = new Map(buttons.filter((button) => button.getAttribute("aria-pressed") === "true")
+      .map((button) => [Number(button.dataset.variable), Number(button.dataset.state)]));
+    const set = new Set(checks.filter((check) => check.checked).map((check) => Number(check.dataset.do)));
+    const factors = net.factors.map((factor, v) => set.has(v) && chosen.has(v)
+      ? {of: [v], values: new Array(net.sizes[v]).fill(1)} : factor);
+    for (const [v, state] of chosen) {
+      factors.push({of: [v], values: Array.from({length: net.sizes[v]}, (_, j) => Number(j === state))});
+    }
+    const found = net.sizes.map((_, v) => marginal(factors, v)), total = found[0].reduce((sum, p) => sum + p, 0);
+    if (!(total > 0)) {answer.textContent = "These findings are impossible together."; return}
+    for (const button of buttons) {
+      const p = found[button.dataset.variable][button.dataset.state] / total;
+      button.querySelector(".p").textContent = p.toFixed(4);
+      button.querySelector(".bar span").style.width = `${100 * p}%`;
+      button.dataset.p = p;
+    }
+    const words = [...chosen].map(([v]) => `${net.names[v]} ${set.has(v) ? "set" : "observed"}`);
+    const shown = total < 0.001 ? total.toExponential(3) : short(total);
+    answer.textContent = words.length ? `${words.join(", ")}; probability of what is observed: ${shown}`
+      : "Nothing is observed.";
+  };
+  for (const button of buttons) {
+    button.addEventListener("click", () => {
+      const pressed = button.getAttribute("aria-pressed") === "true";
+      for (const other of buttons) {
+        if (other.dataset.variable === button.dataset.variable) other.setAttribute("aria-pressed", "false");
+      }
+      button.setAttribute("aria-pressed", String(!pressed));
+      update();
+    });
+  }
+  for (const check of checks) check.addEventListener("change", update);
   update();
 }
 for (const note of document.querySelectorAll(".noscript")) note.hidden = true;

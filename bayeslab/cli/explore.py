@@ -1,0 +1,47 @@
+"""``bayeslab explore``: a page to click on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayeslab.cli.toolbox.shared import ForceOption, check_output
+
+
+def command(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NETWORK|RUN", help="A network file, a model file of a bayes_net, or a run.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="File to write; default explore.html.")
+    ] = None,
+    force: ForceOption = False,
+) -> None:
+    """Write an HTML page to click on: evidence and interventions in a network, predictors of a regression.
+
+    The page computes the answers itself: it needs no Python and no network.
+    """
+    from bayeslab.fitting import open_run
+    from bayeslab.networks import network
+    from bayeslab.report.effects import panel
+    from bayeslab.report.explorer import network_panel
+    from bayeslab.report.page import explorer_of
+    from bayeslab.report.predictive import thinned
+    from bayeslab.report.what_if import what_if
+    from bayeslab.report.writing import Report
+
+    path = out or Path("explore.html")
+    check_output(path, source, force=force)
+    fit = open_run(source) if source.is_dir() else None
+    if fit is not None and fit.bound_model.view != "network":
+        made, title = panel(what_if(thinned(fit, 400)[0])), fit.model.name
+    else:
+        net = network(source if fit is None else fit)
+        made, title = network_panel(net), net.name
+    Report(explorer_of(title, made)).save(path, force=True)
+    print(f"written {path}")

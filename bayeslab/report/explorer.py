@@ -1,0 +1,96 @@
+"""A Bayes net to click on: the page's script computes all posteriors exactly, by variable elimination."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from bayeslab.errors import OptionError
+from bayeslab.latents.networks.network import DiscreteNetwork
+from bayeslab.networks import Network
+from bayeslab.report.markup import Markup, element, joined, paragraph
+
+__all__ = ["network_panel"]
+
+# Maximum numbers of variables, of probabilities in all tables, and of cells of a table during elimination.
+_VARIABLES, _PROBABILITIES, _CELLS = 60, 30_000, 50_000
+
+
+def network_panel(net: Network) -> Markup:
+    """The states of every variable as buttons with their probabilities.
+
+    Raises
+    ------
+    OptionError
+        The network is not discrete and directed, or too large for a page.
+    """
+    plain = net.plain
+    if not isinstance(plain, DiscreteNetwork):
+        raise OptionError("pages to click on are for discrete directed networks", code="not-applicable")
+    names = list(plain.states)
+    place = {name: k for k, name in enumerate(names)}
+    sizes = [len(plain.states[name]) for name in names]
+    scopes = [[*(place[parent] for parent in plain.parents[name]), place[name]] for name in names]
+    cells = sum(int(np.size(plain.tables[name])) for name in names)
+    if len(names) > _VARIABLES or cells > _PROBABILITIES or _largest(scopes, sizes) > _CELLS:
+        raise OptionError(
+            f"the network is too large to compute in a page ({len(names):,} variables, {cells:,} probabilities)",
+            code="too-large",
+        )
+    answer = net.query()
+    boxes = [_box(k, name, plain.states[name], np.asarray(answer[name], float)) for k, name in enumerate(names)]
+    content = {
+        "names": names,
+        "sizes": sizes,
+        "factors": [
+            {"of": scope, "values": [float(f"{p:.15g}") for p in np.ravel(plain.tables[name])]}
+            for scope, name in zip(scopes, names, strict=True)
+        ],
+    }
+    about = (
+        "Click on a state to observe it, and again to take it back. With “intervene” checked, the variable is set to"
+        " the state instead, whatever its causes. The page computes all probabilities exactly."
+    )
+    made = element(
+        "div",
+        *boxes,
+        paragraph("Nothing is observed.", class_="answer"),
+        class_="net",
+        data_net=json.dumps(content, separators=(",", ":")),
+    )
+    note = paragraph("Without JavaScript the buttons have no effect.", class_="mute noscript")
+    return joined([paragraph(about), made, note])
+
+
+def _box(k: int, name: str, states: Sequence[str], probabilities: np.ndarray) -> Markup:
+    buttons = [
+        element(
+            "button",
+            element("span", state, class_="state"),
+            element("span", element("span", style=f"width:{100 * p:.1f}%"), class_="bar"),
+            element("span", f"{p:.4f}", class_="p"),
+            type="button",
+            data_variable=k,
+            data_state=j,
+            aria_pressed="false",
+        )
+        for j, (state, p) in enumerate(zip(states, probabilities, strict=True))
+    ]
+    check = element("label", element("input", type="checkbox", data_do=k), " intervene", class_="mute small")
+    return element("div", element("h4", name), *buttons, check, class_="variable", role="group", aria_label=name)
+
+
+def _largest(scopes: Sequence[Sequence[int]], sizes: Sequence[int]) -> int:
+    """The largest table of an elimination in the order of the page: the smallest product next."""
+    tables, left, most = [frozenset(scope) for scope in scopes], set(range(len(sizes))), 1
+    while left:
+        joint = {v: frozenset().union(*(t for t in tables if v in t)) for v in left}
+        cells = {v: math.prod(sizes[u] for u in joint[v]) for v in left}
+        first = min(left, key=lambda v: (cells[v], v))
+        most = max(most, cells[first])
+        tables = [t for t in tables if first not in t] + [joint[first] - {first}]
+        left.remove(first)
+    return most
