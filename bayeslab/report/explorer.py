@@ -41,7 +41,9 @@ def network_panel(net: Network) -> Markup:
             code="too-large",
         )
     answer = net.query()
-    boxes = [_box(k, name, plain.states[name], np.asarray(answer[name], float)) for k, name in enumerate(names)]
+    boxes = [
+        _box(k, name, plain.states[name], np.array(list(answer[name].values()), float)) for k, name in enumerate(names)
+    ]
     content = {
         "names": names,
         "sizes": sizes,
@@ -65,7 +67,7 @@ def network_panel(net: Network) -> Markup:
     return joined([paragraph(about), made, note])
 
 
-def _box(k: int, name: str, states: Sequence[str], probabilities: np.ndarray) -> Markup:
+def _box(k: int, name: str, states: Sequence[str], probabilities: Sequence[float]) -> Markup:
     buttons = [
         element(
             "button",

@@ -1,0 +1,82 @@
+"""A network to click on: its buttons show the probabilities that Python computes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bayeslab.errors import OptionError
+from bayeslab.networks import network
+from bayeslab.report import explorer
+from bayeslab.report.explorer import network_panel
+from bayeslab.report.page import explorer_of
+from tests.cli.calls import call
+from tests.report.browser import dom, needs_browser
+from tests.report.test_report import Page, check_safe
+
+ASIA = Path("models/asia.yaml")
+
+
+def shown(html: str) -> dict[tuple[int, int], float]:
+    found = {}
+    for button in re.findall(r"<button[^>]*>", html):
+        values = dict(re.findall(r'data-(\w+)="([^"]*)"', button))
+        found[int(values["variable"]), int(values["state"])] = float(values.get("p", "nan"))
+    return found
+
+
+def pressed(html: str, net, given, set_=()) -> str:
+    """The page with some buttons pressed, which the script reads when it starts."""
+    names = list(net.states)
+    for name, state in given.items():
+        at = f'data-variable="{names.index(name)}" data-state="{net.states[name].index(state)}" aria-pressed='
+        assert f'{at}"false"' in html
+        html = html.replace(f'{at}"false"', f'{at}"true"')
+    for name in set_:
+        html = html.replace(f'data-do="{names.index(name)}"', f'data-do="{names.index(name)}" checked')
+    return html
+
+
+def test_the_page_is_safe_and_has_every_state(capsys, tmp_path):
+    path = tmp_path / "page.html"
+    assert call(capsys, "explore", ASIA, "-o", path)[0] == 0
+    page = Page(path.read_text(encoding="utf-8"))
+    check_safe(page)
+    net = network(ASIA)
+    assert page.tags.count("button") == sum(map(len, net.states.values()))
+    first = next(iter(net.states))
+    assert f"{next(iter(net.query()[first].values())):.4f}" in page.text
+
+
+def test_large_networks_have_no_buttons(monkeypatch):
+    monkeypatch.setattr(explorer, "_CELLS", 4)
+    with pytest.raises(OptionError, match="too large to compute in a page"):
+        network_panel(network(ASIA))
+
+
+@needs_browser
+@pytest.mark.slow(why="processes")
+def test_clicks_give_the_probabilities_of_python(tmp_path):
+    net = network(ASIA)
+    html = explorer_of("asia", network_panel(net))
+    names = list(net.states)
+    leaf = next(n for n in reversed(names) if not list(net.graph.successors(n)))
+    cause = next(n for n in names if list(net.graph.predecessors(n)) and list(net.graph.successors(n)))
+    given = {leaf: net.states[leaf][0]}
+    action = {cause: net.states[cause][-1]}
+    cases = [
+        (html, net.query()),
+        (pressed(html, net, given), net.query(given)),
+        (pressed(html, net, given | action, [cause]), net.do(action).query(given)),
+    ]
+    for number, (page, truth) in enumerate(cases):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        numbers = shown(dom(page, folder))
+        for name, states in net.states.items():
+            if name in action and number == 2:
+                continue
+            for j, state in enumerate(states):
+                assert numbers[names.index(name), j] == pytest.approx(truth[name][state], abs=1e-9)
