@@ -28,20 +28,10 @@ def command(
     """
     from bayeslab.fitting import open_run
     from bayeslab.networks import network
-    from bayeslab.report.effects import panel
-    from bayeslab.report.explorer import network_panel
     from bayeslab.report.page import explorer_of
-    from bayeslab.report.predictive import thinned
-    from bayeslab.report.what_if import what_if
     from bayeslab.report.writing import Report
 
     path = out or Path("explore.html")
     check_output(path, source, force=force)
-    fit = open_run(source) if source.is_dir() else None
-    if fit is not None and fit.bound_model.view != "network":
-        made, title = panel(what_if(thinned(fit, 400)[0])), fit.model.name
-    else:
-        net = network(source if fit is None else fit)
-        made, title = network_panel(net), net.name
-    Report(explorer_of(title, made)).save(path, force=True)
+    Report(explorer_of(open_run(source) if source.is_dir() else network(source))).save(path, force=True)
     print(f"written {path}")

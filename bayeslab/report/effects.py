@@ -18,7 +18,7 @@ from bayeslab.results.effects.quantities import comparisons
 from bayeslab.results.fitted import Fitted
 from bayeslab.results.render import Row, Table, headings, lines_of
 
-__all__ = ["panel", "section"]
+__all__ = ["explorer", "panel", "section"]
 
 type Array = NDArray[np.float64]
 
@@ -45,6 +45,17 @@ def section(fit: Reported) -> Markup:
     if len(expectation.rows) <= _ROWS:
         parts.append(_comparisons(few))
     return joined(parts)
+
+
+def explorer(fit: Reported) -> Markup:
+    """The sliders alone.
+
+    Raises
+    ------
+    OptionError, DataError
+        As for :func:`bayeslab.report.what_if.what_if`.
+    """
+    return panel(what_if(thinned(fit, _DRAWS)[0]))
 
 
 def _curves(found: WhatIf, n_draws: int) -> Markup:

@@ -59,7 +59,7 @@ def network_panel(net: Network) -> Markup:
     made = element(
         "div",
         *boxes,
-        paragraph("Nothing is observed.", class_="answer"),
+        element("p", "Nothing is observed.", class_="answer", aria_live="polite"),
         class_="net",
         data_net=json.dumps(content, separators=(",", ":")),
     )

@@ -8,11 +8,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from bayeslab.errors import BayeslabError
+from bayeslab.networks import Network, network
 from bayeslab.report import (
     comparison,
     data,
     downloads,
     effects,
+    explorer,
     family,
     judgement,
     model,
@@ -76,8 +78,20 @@ def html_of(runs: Mapping[str, Reported | BrokenRun]) -> str:
     return _document(title, joined(parts, "\n"))
 
 
-def explorer_of(title: str, panel: Markup) -> str:
-    """A page with a panel alone, such as a network to click on, as the text of an HTML file."""
+def explorer_of(source: Reported | Network) -> str:
+    """The page to click on of a fit or a network, as the text of an HTML file.
+
+    Raises
+    ------
+    OptionError, DataError
+        The model is no Bayes net and has no expected outcome as a function of columns, or is too large for a page.
+    """
+    if isinstance(source, Network):
+        title, panel = source.name, explorer.network_panel(source)
+    elif source.bound_model.view == "network":
+        title, panel = source.model.name, explorer.network_panel(network(source))
+    else:
+        title, panel = source.model.name, effects.explorer(source)
     return _document(title, joined([element("h1", title), panel]))
 
 

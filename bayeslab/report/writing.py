@@ -38,9 +38,12 @@ class Report:
     ----------
     html : str
         The text of the page.
+    alive : bool
+        Whether its script runs in a notebook, in a frame without access to the notebook.
     """
 
     html: str
+    alive: bool = False
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
         """Write the page to a file, atomically.
@@ -71,5 +74,7 @@ class Report:
         return f"<bayeslab.Report of {len(self.html.encode()):,} bytes; .save('page.html') writes it>"
 
     def _repr_html_(self) -> str:
-        """The page in a frame in which no script runs."""
-        return str(element("iframe", srcdoc=self.html, sandbox="", width="100%", height="600", title="report of a fit"))
+        """The page in a frame that cannot reach the notebook; its script runs if the page is alive."""
+        allowed = "allow-scripts" if self.alive else ""
+        title = "page to click on" if self.alive else "report of a fit"
+        return str(element("iframe", srcdoc=self.html, sandbox=allowed, width="100%", height="600", title=title))

@@ -1112,6 +1112,31 @@ class Fit(Fitted):
             made.save(path, force=force)
         return made
 
+    def explore(self) -> Report:
+        """A page to click on: evidence and interventions of a Bayes net, sliders for the predictors of a regression.
+
+        The page computes the answers itself, from the network or from 400 evenly spaced draws.
+
+        Returns
+        -------
+        Report
+            The page: ``html``, ``save(path)``, and the page itself in a trusted notebook.
+
+        Raises
+        ------
+        OptionError, DataError
+            The model is no Bayes net and has no expected outcome as a function of columns, or is too large for a page.
+
+        Example
+        -------
+        >>> import bayeslab as bl
+        >>> fit = bl.fit("models/trees.yaml", runs=None, progress=False)
+        >>> fit.explore().save("trees.html")  # doctest: +SKIP
+        """
+        from bayeslab.report.page import explorer_of
+
+        return Report(explorer_of(self), alive=True)
+
     def __repr__(self) -> str:
         sizes = self.light_group("posterior").sizes
         return (

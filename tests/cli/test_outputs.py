@@ -102,6 +102,7 @@ OUTPUTS = [
     ("query a.bif --batch batch.csv --out out.csv", "out.csv"),
     ("plot runs/line -o out.png", "out.png"),
     ("report runs/line -o out.html", "out.html"),
+    ("explore a.bif -o out.html", "out.html"),
     ("schema -o out.json", "out.json"),
     ("new out", "out.yaml"),
     ("calibrate c.yaml -n 20 --jobs 1 --plot out --runs runs --quiet", "out-ecdf.png"),

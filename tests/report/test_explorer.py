@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import bayeslab as bl
 from bayeslab.errors import OptionError
 from bayeslab.networks import network
 from bayeslab.report import explorer
@@ -50,6 +51,24 @@ def test_the_page_is_safe_and_has_every_state(capsys, tmp_path):
     assert f"{next(iter(net.query()[first].values())):.4f}" in page.text
 
 
+def test_pages_in_a_notebook_run_in_a_closed_frame():
+    shown = Page(network(ASIA).explore()._repr_html_())
+    assert shown.tags == ["iframe"] and shown.values("sandbox") == ["allow-scripts"]
+
+
+def test_a_model_without_columns_has_no_page():
+    fit = bl.fit("models/coal_regimes.yaml", runs=None, progress=False, method="em")
+    with pytest.raises(OptionError, match="no expected outcome"):
+        fit.explore()
+
+
+def test_sliders_alone():
+    fit = bl.fit("models/trees.yaml", runs=None, progress=False)
+    page = Page(fit.explore().html)
+    check_safe(page)
+    assert page.values("data-slider") == ["0", "1"] and "article" not in page.tags
+
+
 def test_large_networks_have_no_buttons(monkeypatch):
     monkeypatch.setattr(explorer, "_CELLS", 4)
     with pytest.raises(OptionError, match="too large to compute in a page"):
@@ -60,7 +79,7 @@ def test_large_networks_have_no_buttons(monkeypatch):
 @pytest.mark.slow(why="processes")
 def test_clicks_give_the_probabilities_of_python(tmp_path):
     net = network(ASIA)
-    html = explorer_of("asia", network_panel(net))
+    html = explorer_of(net)
     names = list(net.states)
     leaf = next(n for n in reversed(names) if not list(net.graph.successors(n)))
     cause = next(n for n in names if list(net.graph.predecessors(n)) and list(net.graph.successors(n)))
