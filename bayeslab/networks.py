@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from bayeslab.decisions.influence import InfluenceDiagram
     from bayeslab.latents.networks.network_answers import Explanation
-    from bayeslab.report.writing import Report
 
 __all__ = ["Network", "Query", "decisions", "network"]
 
@@ -637,24 +636,6 @@ class Network(Declaring):
         return sensitivity.information_value(self._directed("the value of information"), target, given, names)
 
     # -- files
-
-    def explore(self) -> Report:
-        """A page to click on, which computes exact probabilities given evidence and interventions.
-
-        Returns
-        -------
-        Report
-            The page: ``html``, ``save(path)``, and the page itself in a trusted notebook.
-
-        Raises
-        ------
-        OptionError
-            The network is not discrete and directed, or too large for a page.
-        """
-        from bayeslab.report.page import explorer_of
-        from bayeslab.report.writing import Report
-
-        return Report(explorer_of(self), alive=True)
 
     def write(self, path: str | os.PathLike[str]) -> list[str]:
         """Write a network file in the format of the path's ending; return notes on what the format cannot hold."""

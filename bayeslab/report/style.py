@@ -65,7 +65,8 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 .net > .answer {grid-column: 1 / -1} .net h4 {margin: 0 0 .2em; font-size: 1em}
 .variable {border: 1px solid var(--line); border-radius: 4px; padding: .4em .6em}
 .net button {display: grid; grid-template-columns: minmax(0, 1fr) 5em max-content; gap: .5em;
-  width: 100%; font: inherit;  color: inherit; background: none; border: 0; padding: .12em .2em; text-align: left; cursor: pointer}
+  width: 100%; font: inherit; color: inherit; background: none;
+  border: 0; padding: .12em .2em; text-align: left; cursor: pointer}
 .net button[aria-pressed=true] {background: var(--shade); font-weight: 600; outline: 1px solid var(--accent)}
 .net .p {text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums}
 .net .bar {background: var(--shade); height: .8em;

@@ -52,7 +52,9 @@ def test_the_page_is_safe_and_has_every_state(capsys, tmp_path):
 
 
 def test_pages_in_a_notebook_run_in_a_closed_frame():
-    shown = Page(network(ASIA).explore()._repr_html_())
+    fit = bl.fit("models/timber_net.yaml", runs=None, progress=False)
+    assert "data-net=" in fit.explore().html
+    shown = Page(fit.explore()._repr_html_())
     assert shown.tags == ["iframe"] and shown.values("sandbox") == ["allow-scripts"]
 
 
