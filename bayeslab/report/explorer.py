@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bayeslab.errors import OptionError
+from bayeslab.latents.networks.mixed_network import MixedNetwork
 from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.networks import Network
 from bayeslab.report.markup import Markup, element, joined, paragraph
@@ -28,6 +29,8 @@ def network_panel(net: Network) -> Markup:
         The network is not discrete and directed, or too large for a page.
     """
     plain = net.plain
+    if isinstance(plain, MixedNetwork) and not plain.continuous:
+        plain = DiscreteNetwork(plain.states, plain.parents, plain.tables, plain.name)
     if not isinstance(plain, DiscreteNetwork):
         raise OptionError("pages to click on are for discrete directed networks", code="not-applicable")
     names = list(plain.states)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import bayeslab as bl
@@ -52,7 +54,11 @@ def test_the_page_is_safe_and_has_every_state(capsys, tmp_path):
 
 
 def test_pages_in_a_notebook_run_in_a_closed_frame():
-    fit = bl.fit("models/timber_net.yaml", runs=None, progress=False)
+    names = np.array(["no", "yes"])
+    rows = names[np.random.default_rng(1).integers(2, size=(40, 2))]
+    states = {"states": ["no", "yes"]}
+    model = bl.Model(name="two", model=bl.BayesNet(variables={"a": states, "b": states | {"parents": ["a"]}}), seed=1)
+    fit = bl.fit(model, pd.DataFrame(rows, columns=["a", "b"]), runs=None, progress=False)
     assert "data-net=" in fit.explore().html
     shown = Page(fit.explore()._repr_html_())
     assert shown.tags == ["iframe"] and shown.values("sandbox") == ["allow-scripts"]
