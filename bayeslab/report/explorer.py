@@ -45,7 +45,7 @@ def network_panel(net: Network) -> Markup:
         )
     answer = net.query()
     boxes = [
-        _box(k, name, plain.states[name], np.array(list(answer[name].values()), float)) for k, name in enumerate(names)
+        _box(k, name, plain.states[name], [float(p) for p in answer[name].values()]) for k, name in enumerate(names)
     ]
     content = {
         "names": names,
