@@ -33,6 +33,8 @@ class Expectation(Protocol):
         Positions of the rows, among those of the data, that have an expectation.
     weights : str or None
         The column of the rows' weights in the likelihood.
+    trials : str or None
+        The column of the numbers of trials, which the expected outcome, a probability, does not depend on.
     observed : ndarray or None
         The outcomes of these rows on the scale of their expectations, for pictures; None if they cannot be compared
         with expectations at other rows.
@@ -58,6 +60,9 @@ class Expectation(Protocol):
 
     @property
     def weights(self) -> str | None: ...
+
+    @property
+    def trials(self) -> str | None: ...
 
     @property
     def observed(self) -> np.ndarray | None: ...

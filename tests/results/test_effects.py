@@ -231,6 +231,12 @@ def test_counts_and_shares():
     fit = fit_of("p(won, n) ~ x", "binomial")
     p = special.expit(draws(fit, "Intercept")[:, None] + slope(fit, "x") * X)
     same(fit.predictions(), p.mean(axis=1, keepdims=True))
+    # A share depends on no number of trials, so that rows need none.
+    at = special.expit(draws(fit, "Intercept")[:, None] + slope(fit, "x") * np.array([0.0, 2.0]))
+    same(fit.predictions(at={"x": [0, 2]}), at)
+    same(fit.predictions({"x": [0.0, 2.0]}), at)
+    same(fit.predictions({"x": [0.0, 2.0], "n": [5, 900]}), at)
+    same(fit.predictions({"x": [0.0, 2.0], "won": [3, 900]}), at)
 
 
 def test_levels_of_an_ordered_outcome():

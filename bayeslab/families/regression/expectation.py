@@ -69,6 +69,11 @@ class ExpectedResponse:
         return self.lowered.spec.weights
 
     @property
+    def trials(self) -> str | None:
+        trials = self.lowered.formula.trials
+        return None if trials is None or trials.isdigit() else trials
+
+    @property
     def observed(self) -> np.ndarray | None:
         """The responses, as shares if they count successes; None for levels, censored responses, and with an offset."""
         lowered = self.lowered

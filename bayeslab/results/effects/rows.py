@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Rows", "Situation", "chosen_rows", "grid", "sample"]
 
+# Trials of rows that lack their number.
+_TRIALS = (1 << 31) - 1
+
 
 @dataclass(frozen=True, eq=False)
 class Situation:
@@ -214,6 +217,11 @@ def _of_table(
         for name in typical
         if name in fit.data.labels
     }
+    if (trials := expectation.trials) is not None and trials not in dataset.columns:
+        derived = fit.data.derive.get(trials)
+        if derived is None or derived.names - dataset.columns.keys():
+            # Any number has the same expected share; this one is above all successes that the rows may have.
+            filler[trials] = Column(np.full(n, _TRIALS), (rows,))
     dataset = replace(dataset, columns={**dataset.columns, **filler}, levels=_without_rows(dataset))
     for name in expectation.predictors:
         column = dataset.columns.get(name)
