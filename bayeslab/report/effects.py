@@ -89,8 +89,19 @@ def _typical(found: WhatIf) -> str:
 
 
 def _text(slider: Slider, position: int) -> str:
-    value = slider.values[position]
-    return f"{value:.7g}" if isinstance(value, float) else str(value)
+    return _words(slider)[position]
+
+
+def _words(slider: Slider) -> list[str]:
+    """The values as text; numbers with seven digits, or as many as tell them apart."""
+    if not all(isinstance(value, float) for value in slider.values):
+        return [str(value) for value in slider.values]
+    words = [f"{value:.7g}" for value in slider.values]
+    for digits in range(8, 18):
+        if len(set(words)) == len(set(slider.values)):
+            break
+        words = [f"{value:.{digits}g}" for value in slider.values]
+    return words
 
 
 def panel(found: WhatIf) -> Markup:
@@ -117,7 +128,7 @@ def panel(found: WhatIf) -> Markup:
     )
     content = {
         "inverse": found.inverse,
-        "values": [[_text(slider, j) for j in range(len(slider.values))] for slider in found.sliders],
+        "values": [_words(slider) for slider in found.sliders],
         "base": _numbers(found.base),
         "factor": _numbers(found.factor),
         "parts": [

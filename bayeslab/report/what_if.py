@@ -213,7 +213,7 @@ def _slider(fit: Fitted, name: str) -> Slider | None:
         # Short numbers, so that a reader can write them.
         step = 10.0 ** np.floor(np.log10(values[1] - values[0]) - 1)
         short = np.round(values / step) * step
-        values = np.clip(np.array([float(f"{v:.12g}") for v in short]), distinct[0], distinct[-1])
+        values = np.clip(np.array([float(f"{v:.15g}") for v in short]), distinct[0], distinct[-1])
     return Slider(name, values.tolist(), int(np.abs(values - typical).argmin()), True)
 
 

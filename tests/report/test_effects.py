@@ -12,6 +12,7 @@ import pytest
 
 import bayeslab as bl
 from bayeslab.errors import DataError
+from bayeslab.report.effects import panel
 from bayeslab.report.page import html_of
 from bayeslab.report.predictive import thinned
 from bayeslab.report.what_if import INVERSE, what_if
@@ -123,3 +124,15 @@ def test_the_page_computes_what_python_predicts(fit, tmp_path, inverse):
         where = {s.name: s.values[j] for s, j in zip(found.sliders, at, strict=True)}
         frame = predictions(few, at=where).table[["mean", "eti89_lb", "eti89_ub"]]
         assert json.loads(attribute(shown, "data-numbers")) == pytest.approx(frame.to_numpy()[0], rel=1e-6)
+
+
+def test_values_far_from_zero_differ_on_the_page():
+    """Such as milliseconds since 1970: seven digits do not tell them apart."""
+    data = table().assign(t=lambda rows: 1.7e12 + 60 * np.arange(len(rows)))
+    model = bl.Model(name="late", model=bl.Regression(formula="y ~ t + x"), seed=1)
+    late = bl.fit(model, data, runs=None, progress=False)
+    found = compare(late)
+    content = json.loads(attribute(str(panel(found)), "data-model"))
+    for slider, words in zip(found.sliders, content["values"], strict=True):
+        assert [float(word) for word in words] == pytest.approx(slider.values, rel=1e-7, abs=1e-6)
+        assert len(set(words)) == len(words) == len(set(slider.values))
