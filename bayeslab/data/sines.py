@@ -92,7 +92,8 @@ class Sines:
             row = int(np.flatnonzero(beyond)[0])
             low, high = self.middle - self.reach, self.middle + self.reach
             raise DataError(
-                f"{self.name}: {x[row]:g} is beyond the domain of its sines, {low:g} to {high:g}: fit with a larger c",
+                f"{self.name}: {x[row]:g} is beyond the domain of its sines, {low:g} to {high:g}: stay within it,"
+                " or fit with a larger c",
                 path=("model", "formula"),
                 code="out-of-range",
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslab.errors import BayeslabError
@@ -165,10 +166,20 @@ def _numbers(values: Array) -> list[float]:
 
 def _comparisons(fit: Fitted) -> Markup:
     """Average comparisons of the expected outcome by predictor."""
+    notes: list[Markup] = []
     try:
         frame = comparisons(fit, None).table
-    except BayeslabError as error:
-        return paragraph(f"There are no comparisons: {error.message}.", class_="mute")
+    except BayeslabError:
+        # Predictors that cannot change by one, such as that of a Gaussian process over a short range.
+        frames = []
+        for name in expectation_of(fit).predictors:
+            try:
+                frames.append(comparisons(fit, name).table)
+            except BayeslabError as error:
+                notes.append(paragraph(f"There is no comparison of {name}: {error.message}.", class_="mute"))
+        if not frames:
+            return joined(notes)
+        frame = pd.concat(frames, ignore_index=True)
     words = [str(name) for name in frame if frame[name].dtype.kind not in "fiu"]
     numbers = Table.of(frame[[name for name in frame if str(name) not in words]].reset_index(drop=True))
     labels = [" ".join(map(str, cells)) for cells in frame[words].head(_COMPARISONS).to_numpy().tolist()]
@@ -179,4 +190,4 @@ def _comparisons(fit: Fitted) -> Markup:
     ]
     caption = "Comparisons of the expected outcome, averaged over the rows"
     made = table(["", *headings(numbers)], rows, caption=caption)
-    return joined([element("h3", "Comparisons"), made])
+    return joined([element("h3", "Comparisons"), made, *notes])

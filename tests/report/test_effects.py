@@ -12,7 +12,7 @@ import pytest
 
 import bayeslab as bl
 from bayeslab.errors import DataError
-from bayeslab.report.effects import panel
+from bayeslab.report.effects import panel, section
 from bayeslab.report.page import html_of
 from bayeslab.report.predictive import thinned
 from bayeslab.report.what_if import INVERSE, what_if
@@ -136,3 +136,14 @@ def test_values_far_from_zero_differ_on_the_page():
     for slider, words in zip(found.sliders, content["values"], strict=True):
         assert [float(word) for word in words] == pytest.approx(slider.values, rel=1e-7, abs=1e-6)
         assert len(set(words)) == len(words) == len(set(slider.values))
+
+
+def test_a_predictor_that_cannot_change_by_one_leaves_the_comparisons_of_others():
+    """Unit changes lead beyond the sines of a Gaussian process over a short range."""
+    model = bl.Model(name="short", model=bl.Regression(formula="y ~ gp(t, k=5) + x"), seed=1)
+    data = table().assign(t=lambda rows: rows.z / 10)
+    short = bl.fit(model, data, runs=None, progress=False, draws=50, chains=2)
+    page = str(section(short))
+    assert "There is no comparison of t: gp(t, k=5): " in page
+    assert "beyond the domain of its sines" in page
+    assert ">x +1<" in page
