@@ -508,6 +508,10 @@ class Posterior(ABC):
         """The weights of the log likelihood of each value, by outcome; default: no weights."""
         return {}
 
+    def with_standardized(self, draws: Draws) -> Draws:
+        """Draws with those of hidden standard normal parameters that other draws determine; default: as they are."""
+        return draws
+
     # ------------------------------------------------------------------------------ views of latent variables
 
     def decoded(

@@ -698,7 +698,7 @@ def _points(fit: Fitted, machine: MachineModel) -> np.ndarray:
         if all(parameter.value_name in raw for parameter in machine.parameters):
             parts = [raw[parameter.value_name].to_numpy().reshape(n_draws, -1) for parameter in machine.parameters]
             return np.concatenate([np.empty((n_draws, 0)), *parts], axis=1)
-    held = posterior_values(fit)
+    held = fit.bound_model.with_standardized(posterior_values(fit))
     _refuse_lacking((parameter.name for parameter in machine.parameters), held)
     return machine.points_at(held, n_draws)
 

@@ -231,6 +231,18 @@ def test_units_and_origin_of_the_predictor_do_not_matter(offset):
     assert one.exact_plan.solve().log_evidence == pytest.approx(two.exact_plan.solve().log_evidence, abs=1e-4)
 
 
+@pytest.mark.parametrize("term", ["s(x, k=5)", "(1 | g)"])
+def test_the_prior_density_at_draws_of_an_exact_fit(term):
+    """Its draws are the effects themselves, and the prior that of effects over their standard deviation."""
+    name = "s_x" if term.startswith("s") else "g"
+    fit = fitted(regression(f"y ~ z + {term}", priors={f"sd_{name}": "HalfNormal(2)"}), table(), method="exact")
+    logs = fit.log_prior.to_dataset() if hasattr(fit.log_prior, "to_dataset") else fit.log_prior
+    u, sd = fit.posterior[f"u_{name}"].to_numpy(), fit.posterior[f"sd_{name}"].to_numpy()
+    expected = stats.norm.logpdf(u / sd[..., None])
+    np.testing.assert_allclose(logs[f"_raw_{name}"].to_numpy(), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(logs[f"sd_{name}"].to_numpy(), stats.halfnorm.logpdf(sd, scale=2), rtol=1e-9)
+
+
 def test_two_smooths_have_three_scales_and_are_sampled():
     reason = Source(regression("y ~ s(x) + s(z)")).posterior(table()).exact_plan
     assert "3 scales (sigma, sd_s_x, sd_s_z)" in reason

@@ -145,6 +145,19 @@ class RegressionPosterior(Posterior):
         lowered = self.lowered
         return {} if lowered.weights is None else {lowered.formula.outcome: lowered.weights}
 
+    def with_standardized(self, draws: Draws) -> Draws:
+        """Draws with effects of groups and coefficients of smooths over their standard deviations.
+
+        An exact posterior is drawn in terms of the effects themselves.
+        """
+        out = dict(draws)
+        design = self.lowered.design
+        for name in (*(group.name for group in design.groups), *(curve.name for curve in design.curves)):
+            effects, spread = draws.get(f"u_{name}"), draws.get(f"sd_{name}")
+            if f"_raw_{name}" not in draws and effects is not None and spread is not None and spread.ndim == 1:
+                out[f"_raw_{name}"] = effects / spread[:, None]
+        return out
+
     def data_findings(self) -> tuple[Remark, ...]:
         """Remarks on the data: dropped rows, redundant columns, separation."""
         lowered = self.lowered
