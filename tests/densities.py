@@ -70,11 +70,12 @@ def agree(
     rtol: float = 1e-9,
     constant: float = np.inf,
     names: Mapping[str, str] | None = None,
+    gradient_rtol: float | None = None,
 ) -> None:
     """That two models have the same parameters, the same differences of log densities, and the same gradients.
 
     Their log densities differ by at most ``constant``, relative to their size. ``names`` are those that parameters of
-    the second have in the first, where they differ.
+    the second have in the first, where they differ. Gradients agree to ``gradient_rtol``, by default ``rtol``.
     """
     one, other = Density.of(first), Density.of(second)
     called = {name: (names or {}).get(name, name) for name in other.names}
@@ -90,7 +91,8 @@ def agree(
     for (_, mine), (_, theirs) in at:
         for name, slope in mine.items():
             size = max(1.0, float(np.abs(slope).max(initial=0.0)))
-            np.testing.assert_allclose(theirs[name], slope, rtol=rtol, atol=rtol * size, err_msg=name)
+            exact = rtol if gradient_rtol is None else gradient_rtol
+            np.testing.assert_allclose(theirs[name], slope, rtol=exact, atol=exact * size, err_msg=name)
 
 
 def agree_by_name(
