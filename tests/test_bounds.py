@@ -195,6 +195,7 @@ SIZED = {
 SLOW = {"clusters": [pytest.mark.slow(why="compiles")]}
 
 
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW.get(n, [])) for n in SIZED])
 def test_forecasts_count_the_numbers_of_a_draw(name, monkeypatch):
     """As many as results have: rows, states and components; a byte less of memory is refused before any is drawn."""
@@ -253,6 +254,7 @@ def test_a_model_without_data_is_forecast_by_check_as_by_simulate():
             work(model)
 
 
+@pytest.mark.slow(why="large")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory from /proc")
 def test_the_levels_of_a_long_dimension_are_counted_not_listed(tmp_path):
     """A list of twenty million integers takes 0.8 GB."""

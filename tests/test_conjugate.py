@@ -29,6 +29,7 @@ def density(made, x):
     return made.pmf(x) if hasattr(made.dist, "pmf") else made.pdf(x)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(
     ("word", "prior", "data", "known", "likelihood", "law"), ONE, ids=lambda v: v if isinstance(v, str) else ""
 )

@@ -34,6 +34,7 @@ def test_value_and_gradient_of_two_graphs_with_one_compiled_function():
         np.testing.assert_allclose(gradient, [-0.3 + 2 * scale * 0.7, 0.4 + 4 * scale * 1.8])
 
 
+@pytest.mark.slow(why="compiles")
 def test_samplers_call_it_from_their_own_threads():
     nutpie = pytest.importorskip("nutpie")
     compiled = nutpie.compile_pymc_model(model(0.5))

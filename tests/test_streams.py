@@ -32,6 +32,7 @@ def test_purposes_are_independent_and_repeatable() -> None:
     assert derived(1, "a", 32) < 1 << 32
 
 
+@pytest.mark.slow(why="compiles")
 def test_only_engines_take_the_bare_seed() -> None:
     """Elsewhere a generator is an argument, has a constant seed, or the stream of a purpose."""
     engines = {
@@ -98,6 +99,7 @@ def test_regression_predicts_with_the_spread_of_the_closed_form(rows: int, seed:
     assert fit.predict({"x": x})["sd"].to_numpy() == pytest.approx(expected, rel=error)
 
 
+@pytest.mark.slow(why="statistical")
 def test_noise_of_predictions_is_independent_of_what_a_gibbs_sampler_drew() -> None:
     spec = {"family": "mixture", "columns": ["y"], "components": 1, "component": "gaussian"}
     model = bl.Model(name="m", data={"rows": "obs"}, model=spec)

@@ -90,6 +90,7 @@ def test_odd_names_of_columns_neither_break_nor_change_a_starter(name, tmp_path)
         bl.check(file)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("family", ["regression", "graph", "mixture", "gaussian_process", "learner"])
 @pytest.mark.parametrize("name", ["sigma", "Intercept", "offset", "b", "Normal", "mean", "exp", "obs", "component"])
 def test_columns_with_another_meaning_in_models_are_renamed(name, family, tmp_path):

@@ -65,6 +65,7 @@ QUICK = {"BetaBinomial", "ExGaussian", "Gamma", "Gumbel", "HurdleGamma", "Negati
          "TruncatedNormal", "VonMises", "ZeroInflatedPoisson"}  # fmt: skip
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow(why="large")) for name in sorted(TRUTHS)],
@@ -155,6 +156,7 @@ def test_a_prior_with_ends_keeps_its_parameter_inside():
     assert best["mu"][0, 0] <= 2.0
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("name", ["Normal", "Gumbel", "StudentT", "Logistic"])
 @pytest.mark.parametrize(("shift", "size"), [(1e6, 1.0), (0.0, 1e-9), (-3e3, 1e3)])
 def test_weak_priors_follow_the_units(name, shift, size):

@@ -84,6 +84,7 @@ def cell(name, learned, **known):
     return ParameterSearch(name, learned, known, {}, {})
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(
     ("name", "rows", "known", "theta", "want"),
     [

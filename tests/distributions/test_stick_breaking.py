@@ -164,6 +164,7 @@ def test_posterior_is_that_of_a_sum_over_labels(discount):
     assert np.all(np.abs(gaps) < 4.5 * rows["mcse_mean"].to_numpy())
 
 
+@pytest.mark.slow(why="compiles")
 def test_a_script_has_the_same_shares(tmp_path):
     pd.DataFrame({"y": Y}).to_csv(tmp_path / "y.csv", index=False)
     model = bl.Model(

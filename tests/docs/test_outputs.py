@@ -232,6 +232,7 @@ def test_doubts_that_a_page_does_not_show_are_found():
     assert doubts(["WARN  tails ..."], ["WARN  tails  few"]) == doubts(["..."], ["PASS  R-hat"]) == []
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.filterwarnings("default::UserWarning")  # of pages that show one
 @pytest.mark.parametrize(
     "page",

@@ -152,6 +152,7 @@ def test_both_backends_have_the_same_evidence_by_smc():
         assert abs(attrs["log_evidence"] - truth) < 5 * attrs["log_evidence_sd"] / 2.0 + 0.01  # of four runs
 
 
+@pytest.mark.slow(why="statistical")
 def test_priors_of_ordered_numbers_that_differ_are_drawn_until_the_order_holds():
     """The larger of two numbers with one distribution, and a number above another with a far lower mean."""
     data = {"y": np.zeros(2), "at": np.array([0.0, 3.0])}

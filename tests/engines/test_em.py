@@ -207,6 +207,7 @@ def test_the_family_itself_finds_the_saturated_fit():
 # ------------------------------------------------------------------------------------- unlike starts
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_tight_clump_within_a_broad_component_is_seen(seed):
     """Sixty quantiles of a normal law and seven rows within 0.003 of 1: k-means cuts them in the middle whatever its

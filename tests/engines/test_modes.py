@@ -43,6 +43,7 @@ def modes(found):
     return [f for f in found.verdict.findings if f.check == "modes"]
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("which", CLUSTERS)
 @pytest.mark.parametrize(
     "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow(why="statistical")) for seed in (2, 3))]

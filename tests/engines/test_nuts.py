@@ -63,6 +63,7 @@ def machine_density(one):
     return MachineDensity(one.posterior.machine_model(), lambda: one.graph)
 
 
+@pytest.mark.slow(why="compiles")
 def test_nodes_on_the_way_and_hierarchies_are_known():
     centred, apart = job(CENTRED | OUTCOME), job(APART | {"pooled": "exp(mu)"} | OUTCOME)
     for density in (lambda one: Density.of(one.graph), machine_density):

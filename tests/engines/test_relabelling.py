@@ -71,6 +71,7 @@ def test_moments_on_a_grid_are_of_renamed_draws_and_the_evidence_of_every_labell
     assert exact == pytest.approx(one + np.log(2), abs=0.01)
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_normaliser_of_one_labelling_is_no_evidence() -> None:
     fit = fitted("laplace")
     assert "log_evidence" not in fit.posterior.attrs

@@ -928,6 +928,7 @@ def test_a_fit_with_continuous_variables_is_asked(people, fit_of_people):
         fitted(net(PEOPLE), people.mask(np.eye(40, 3) == 1))
 
 
+@pytest.mark.slow(why="compiles")
 def test_column_with_missing_sex_is_predicted(people, fit_of_people):
     """P(sex | height, weight, data): which of two Student densities the new row is likelier under."""
     fit = fit_of_people

@@ -187,6 +187,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", CASES)
 def test_the_density_is_that_of_the_model_written_out(name):
     data = table()

@@ -60,6 +60,7 @@ def by_enumeration(q: float, b: float) -> tuple[float, np.ndarray]:
     return stats.norm.logpdf(q) + stats.norm.logpdf(b, 0, 2) + rows.sum(), chance
 
 
+@pytest.mark.slow(why="compiles")
 def test_missing_cells_of_a_discrete_covariate_are_summed_out():
     built = bl.to_pymc(model(COVARIATE), {"hit": HIT, "y": Y})
     assert {rv.name for rv in built.free_RVs} == {"q", "b"}

@@ -150,6 +150,7 @@ def test_log_likelihood_of_each_cell_given_the_others(kind):
     assert sums.log_evidence(tables)[0] == pytest.approx(logsumexp(logs), abs=1e-10)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("kind", WORDS)
 def test_simulated_paths_have_the_probabilities_of_the_law(kind):
     """Parameters fixed by priors that are nearly points: frequencies of every path."""

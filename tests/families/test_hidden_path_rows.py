@@ -39,6 +39,7 @@ def mean(fit, table):
         return fit.predict(table)["mean"].to_numpy()
 
 
+@pytest.mark.slow(why="compiles")
 def test_a_path_of_known_numbers_is_decoded(named):
     np.testing.assert_allclose(named.states.probabilities()["P(state=1)"], chances(Y), atol=1e-9)
     assert named.states.path()["state"].tolist() == [0, 1, 1, 1]
@@ -61,12 +62,14 @@ def test_named_rows_of_the_fit_keep_their_states(named, names):
     np.testing.assert_allclose(mean(named, pd.DataFrame({"t": names})), expected, atol=0.12)
 
 
+@pytest.mark.slow(why="compiles")
 def test_rows_after_those_of_the_fit_are_forecast_beside_them(named):
     table = pd.DataFrame({"t": range(2001, 2007), "y": np.r_[Y, np.nan, np.nan]})
     expected = 3 * chances(np.r_[Y, np.nan, np.nan])
     np.testing.assert_allclose(mean(named, table), expected, atol=0.12)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("table", [{"t": [2005, 2006]}, {"t": [2004, 2005]}, {"t": [2005, 2006], "y": [np.nan] * 2}])
 def test_rows_that_begin_a_path_anew_are_named(named, table):
     with pytest.warns(UserWarning, match="the path 'z' of the new rows begins anew"):
@@ -74,6 +77,7 @@ def test_rows_that_begin_a_path_anew_are_named(named, table):
     np.testing.assert_allclose(answer["mean"], 3 * chances(np.full(2, np.nan)), atol=0.12)
 
 
+@pytest.mark.slow(why="compiles")
 def test_another_series_begins_without_a_warning():
     model = bl.Model(
         data={"rows": "t"},

@@ -57,6 +57,7 @@ def test_gaps_become_missing_rows(ragged):
     np.testing.assert_array_equal(hidden.rows[:, 0], [0.5, -1.0, np.nan, np.nan, 2.0, np.nan, 1.5, -0.7, 1.2])
 
 
+@pytest.mark.slow(why="compiles")
 def test_density_is_that_of_all_paths_and_its_slope_is_right(ragged):
     """log p(data | parameters) by enumeration, priors by scipy, the slope by differences."""
     declared, data, _, density = ragged
@@ -567,6 +568,7 @@ def test_a_column_that_the_data_lack_is_not_learned(emission, code, where):
         bl.check(bl.Model(name="m", model=given), table)
 
 
+@pytest.mark.slow(why="statistical")
 def test_predictions_at_a_point_have_the_spread_of_their_distribution():
     """Mixtures of the states' normals by smoothed probabilities, of rows that are empty and of complete ones."""
     _, y = series(120, seed=5)

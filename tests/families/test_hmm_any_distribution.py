@@ -114,6 +114,7 @@ FAR = [
 ]
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(("word", "truth"), FAR, ids=[case[0] for case in FAR])
 @pytest.mark.parametrize("prior", [False, True])
 def test_em_climbs_to_a_maximum_near_the_truth(word, truth, prior):

@@ -222,6 +222,7 @@ def test_new_sequences_are_told_apart(trained):
     assert mean[0] < mean[1] and mean[2] < mean[3]
 
 
+@pytest.mark.slow(why="compiles")
 def test_predictions_do_not_look_at_classes_and_decoding_does(trained):
     table, _ = planted(6, 20, seed=4)
     wrong = table.assign(kind=table["kind"].map({"a": "b", "b": "a"}))

@@ -609,6 +609,7 @@ def test_codes_of_groups_and_normal_emissions_agree_on_separated_states():
 # --------------------------------------------------------------------------------- labels and edges
 
 
+@pytest.mark.slow(why="compiles")
 def test_labels_that_are_numbers_stay_numbers():
     rng = np.random.default_rng(0)
     y, x = rng.integers(1, 4, 40), rng.integers(0, 2, 40)

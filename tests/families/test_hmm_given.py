@@ -60,6 +60,7 @@ def heights(content):
     return hidden, out
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow(why="compiles")) for name in CASES]
 )

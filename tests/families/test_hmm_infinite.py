@@ -62,6 +62,7 @@ def test_auto_samples_and_says_so(three):
     assert set(fit.posterior.data_vars) == {"n_occupied", "entropy", "log_likelihood", "alpha", "gamma", "kappa"}
 
 
+@pytest.mark.slow(why="compiles")
 def test_states_have_parameters_by_the_partition(three):
     """The three with the most times are the planted ones; what else there is, is small."""
     _, _, fit = three

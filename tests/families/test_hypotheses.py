@@ -135,6 +135,7 @@ def test_draws_are_of_the_posterior(candy):
     assert drawn.mean() == pytest.approx(FIGURE[10, 5], abs=0.012)
 
 
+@pytest.mark.slow(why="compiles")
 def test_graph_sums_the_hypothesis_out():
     graph = bl.to_pymc(FILE)
     assert not graph.free_RVs

@@ -312,6 +312,7 @@ def test_features_face_one_way_in_all_draws(buffet):
     assert fit.posterior["mean"].values.std(axis=(0, 1)).max() < 0.5
 
 
+@pytest.mark.slow(why="statistical")
 def test_new_rows_under_a_buffet(buffet):
     fit, data = buffet
     new = fit.features(data.iloc[:7])
@@ -357,6 +358,7 @@ def test_em_of_the_family():
     assert top.verdict.status == "pass"
 
 
+@pytest.mark.slow(why="statistical")
 def test_binary_em_of_the_family(by_gibbs):
     fit = bl.fit(model("abcd", features=2, kind="binary"), by_gibbs[1], "em", prior="ignore", restarts=6, **QUICK)
     assert np.allclose(abs(fit.posterior["loading"].values[0, 0]).max(axis=0), [2, 1.5], atol=0.3)

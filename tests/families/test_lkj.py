@@ -31,6 +31,7 @@ def test_the_constant_by_quadrature(eta):
     assert log_constant(eta, 3) == pytest.approx(-np.log(three), abs=1e-3)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(("n", "eta"), [(2, 1.0), (3, 2.0), (4, 1.0)])
 def test_the_density_of_a_factor(n, eta):
     """That of standard deviations and correlations, with the Jacobian of the factor by differences."""

@@ -352,6 +352,7 @@ def test_chains_in_swapped_labels_are_renamed_to_agree(monkeypatch):
     np.testing.assert_allclose(by_chain, np.tile([0, 8], (4, 1)), atol=0.6)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(
     ("weights", "alike"),
     [("Dirichlet([5, 5])", True), ("Beta(5, 5)", True), ([5, 5], True), (5, True), ("Dirichlet([5, 6])", False)],
@@ -557,6 +558,7 @@ def test_the_graph_of_regressions_has_their_likelihood():
 # --------------------------------------------------------------------------------- using a fit
 
 
+@pytest.mark.slow(why="compiles")
 def test_a_run_is_opened_again_and_predicts(tmp_path):
     _, data = planted()
     data = {"x": data["x"], "y": data["y"]}
@@ -763,6 +765,7 @@ def test_keys_that_would_say_nothing_are_refused(content, code, match):
 GAPS = {"y": [0.1, 1.0, None, 3.0, 7.5, 8.0], "v": [1.0, None, 0.3, 2.0, 1.1, 0.2], "c": [0, 1, 2, 5, 6, 4]}
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("components", ["sampled", "dirichlet_process", 2])
 @pytest.mark.parametrize("method", ["gibbs", "variational"])
 @pytest.mark.parametrize(

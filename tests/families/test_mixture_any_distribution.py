@@ -94,6 +94,7 @@ def by_enumeration(values, words, density, x, prefix, more):
 QUICK = ("Gamma", "HurdleGamma", "NegativeBinomial")
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(
     "word", [pytest.param(word, marks=() if word in QUICK else pytest.mark.slow(why="compiles")) for word in DENSITIES]
 )

@@ -338,6 +338,7 @@ def exact_rate(labelled, free, shape, rate):
     return mean, np.sqrt(weight @ (a * (a + 1) / b**2)[:, 0] - mean**2)
 
 
+@pytest.mark.slow(why="statistical")
 def test_standard_deviations_that_are_too_small_are_a_finding():
     """Eight labelled rows and twelve free ones: the exact sd of a rate is 0.82, that of the draws 0.62."""
     rng = np.random.default_rng(0)

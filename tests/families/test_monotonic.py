@@ -86,6 +86,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n == "one" else pytest.mark.slow(why="compiles")) for n in WRITTEN]
 )

@@ -64,6 +64,7 @@ def at_draws(fit, a, b):
     return weights[:, 0] / weights.sum(axis=1)
 
 
+@pytest.mark.slow(why="statistical")
 def test_rows_of_the_fit_do_not_count_twice(fit):
     """Within four Monte Carlo errors; counted twice, the fifth row would be five away."""
     error = np.array([at_draws(fit, a, b).std() for a, b in zip(A, B, strict=True)]) / np.sqrt(AVERAGED)

@@ -319,6 +319,7 @@ def test_a_model_without_a_file_is_fitted_and_opened_again(tmp_path):
     assert [chain["done"] for chain in progress["chains"]] == [60] * 4
 
 
+@pytest.mark.slow(why="statistical")
 def test_longer_is_as_if_asked_for_at_once(tmp_path):
     model = bl.Model(name="m", model=bl.BayesNet(structure={}))
     common = {"method": "structure", "tune": 20, "thin": 30, "cores": 1, "seed": 2, "progress": False, "segment": 16}

@@ -88,6 +88,7 @@ def test_draws_are_independent_and_from_the_posterior(fit):
     assert abs(np.corrcoef(scores[:, 1:].ravel(), scores[:, :-1].ravel())[0, 1]) < 4 / np.sqrt(scores.size)
 
 
+@pytest.mark.slow(why="statistical")
 def test_groups_are_those_of_sampled_structures(fit):
     sampled = bl.fit(
         model(sampler="partition"),

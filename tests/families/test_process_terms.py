@@ -135,6 +135,7 @@ def curve_at(fit: bl.Fit, x: np.ndarray, levels: list[str]) -> np.ndarray:
     return out
 
 
+@pytest.mark.slow(why="compiles")
 def test_predictions_and_slopes_are_those_of_the_definition(fit):
     new = pd.DataFrame({"x": [-1.0, 4.0, 12.0], "g": ["a", "b", "b"]})
     truth = np.exp(curve_at(fit, new["x"].to_numpy(), list(new["g"])))

@@ -47,6 +47,7 @@ TRANSITION = np.array([[0.7, 0.3], [0.2, 0.8]])
 SERIES = np.array([0.2, 1.9, 2.3, -0.4, 0.1, 2.2])
 
 
+@pytest.mark.slow(why="compiles")
 def test_a_forward_recursion_has_the_evidence_of_the_hidden_markov_model():
     nodes = {
         "m[state]": "Normal(0, 3)",

@@ -358,6 +358,7 @@ def registry_family():
     return registry.load("families", "regression")
 
 
+@pytest.mark.slow(why="compiles")
 def test_probabilities_are_averaged_not_counted():
     """One draw of the posterior: the probabilities are those of the graph's density, level by level."""
     from bayeslab import registry

@@ -214,6 +214,7 @@ def case(**given: object) -> dict:
     return {key: values[0] for key, values in KEYS.items()} | {"right": "x * z"} | given
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(
     "keys",
     [

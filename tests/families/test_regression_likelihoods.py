@@ -429,6 +429,7 @@ def test_censored_weibull_times_have_their_survival_function():
 CENSORED = ("student_t", "Laplace", "Gumbel", "Moyal", "Wald", "ExGaussian", "SkewStudentT", "Logistic", "Weibull")
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(
     "word", [*CENSORED[:1], *(pytest.param(w, marks=pytest.mark.slow(why="compiles")) for w in CENSORED[1:])]
 )

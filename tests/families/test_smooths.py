@@ -191,6 +191,7 @@ def test_the_machine_has_the_density_of_the_model_written_out(name):
     np.testing.assert_allclose(offsets, offsets[0], rtol=0, atol=1e-9 * max(1, abs(value)))
 
 
+@pytest.mark.slow(why="large")
 def test_the_exact_posterior_is_that_of_a_grid():
     """Evidence, mean of a scale and of the curve, against sums over a grid of the scales, written here."""
     data = table(30)
@@ -274,6 +275,7 @@ def curve_at(fit: bl.Fit, x: np.ndarray, levels: list[str]) -> np.ndarray:
     return np.array(out).T
 
 
+@pytest.mark.slow(why="compiles")
 def test_predictions_at_new_rows_are_those_of_the_definition(by):
     new = pd.DataFrame({"x": [-1.0, 2.0, 5.5, 9.0], "g": ["a", "b", "c", "b"]})
     expected = curve_at(by, new["x"].to_numpy(), list(new["g"]))

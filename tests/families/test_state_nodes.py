@@ -105,6 +105,7 @@ def dense(program: str, point: dict[str, np.ndarray], lengths: list[int]) -> tup
     return mean, covariance
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("lengths", [[14], [8, 6]], ids=["one series", "two series"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_density_is_that_of_the_dense_normal(program, lengths):

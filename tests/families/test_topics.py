@@ -154,6 +154,7 @@ def test_new_documents_have_the_topics_that_all_words_say(tiny_fit):
     assert abs(gone.mean()) < 4 * gone.std() / np.sqrt(len(gone))
 
 
+@pytest.mark.slow(why="statistical")
 def test_tiny_topics_trade_places_and_shares_do_not_collapse(tiny_fit):
     """Draws are paired with each other: without that both topics would have the same words."""
     apart = np.abs(tiny_fit.topics.phi[0] - tiny_fit.topics.phi[1]).max()
@@ -210,6 +211,7 @@ def test_unequal_concentrations_are_learned(planted, planted_fit):
     assert np.abs(z).max() < 3.5, z
 
 
+@pytest.mark.slow(why="statistical")
 def test_held_out_documents_are_judged(planted, planted_fit):
     """Near the probability under the planted topics, and never above it by more than chance."""
     phi, _, documents = planted

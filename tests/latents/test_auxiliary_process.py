@@ -114,6 +114,7 @@ def test_a_component_of_its_own_by_quadrature():
         assert law.log_marginal(np.array([[x, x]]))[0] == pytest.approx(2 * known, abs=1e-6)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("dof", [1.0, 4.0, 200.0, None])
 def test_a_students_component_of_its_own(dof):
     """By Monte Carlo; its density is one, and that of one column that of the column's own prior."""
@@ -130,6 +131,7 @@ def test_a_students_component_of_its_own(dof):
     assert np.trapezoid(np.exp(second.log_marginal(at[:, None])), at) == pytest.approx(1, abs=1e-3)
 
 
+@pytest.mark.slow(why="statistical")
 def test_rows_join_one_after_the_other():
     """As guests do: with flat components the restaurant's probabilities."""
     law = StudentsT(NormalPrior(np.zeros(1), 1e8, 1e6, np.full((1, 1), 1e6)), 50.0)

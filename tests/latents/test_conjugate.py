@@ -417,6 +417,7 @@ def test_empirical_bayes_is_the_maximum_of_the_evidence():
     assert height == pytest.approx(evidence(best))
 
 
+@pytest.mark.slow(why="statistical")
 def test_empirical_bayes_refuses_a_runaway():
     """Groups that differ by less than chance: no spread between them is best, at infinity."""
     with refused("model.no-mode"):

@@ -134,6 +134,7 @@ def test_crp_expected_tables():
     assert abs(drawn.mean() - expected_tables(60, 0.7, 0.5)) < 4 * drawn.std() / np.sqrt(1500)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("discount", [0.0, 0.4])
 def test_crp_is_exchangeable(discount):
     """Row crp: n_i / (α + n) and α / (α + n) give every order of the guests the same probability."""

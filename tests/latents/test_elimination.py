@@ -84,6 +84,7 @@ def test_a_sum_that_would_not_fit_is_refused_with_its_size():
         planned([2] * 40, [Factor(tuple(range(40)), 0, tuple(2**k for k in range(40)))], 1)
 
 
+@pytest.mark.slow(why="large")
 def test_a_long_chain_and_a_hub_are_planned_in_linear_time():
     n = 3_000
     chain = [Factor((k, k + 1), 4 * k, (2, 1)) for k in range(n - 1)]

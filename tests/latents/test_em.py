@@ -200,6 +200,7 @@ def random_problem(seed, prior=False):
     return TableProblem.of(network, codes, local)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("prior", [False, True])
 @pytest.mark.parametrize("variant", EXACT)
 def test_no_step_lowers_the_log_posterior(variant, prior):

@@ -122,6 +122,7 @@ def test_factor_analysis_is_scikit_learns():
     assert np.allclose(ours, peer.components_.T @ peer.components_, atol=2e-2)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("how", [{}, {"shared": True}, {"prior": True}, {"prior": True, "shared": True},
                                  {"with_mean": False}, {"known": 0.6}])  # fmt: skip
 def test_em_with_missing_cells_climbs_to_the_top(how):

@@ -224,6 +224,7 @@ def test_the_fitting_state_is_unreachable():
     np.testing.assert_allclose(found.posterior, [[1, 0], [1, 0], [0, 1]])
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_state_given_up_that_wins_in_the_end():
     """Two chains that never meet; the one with far less weight at first fits all rows after better."""
     chain = HiddenChain.of([0.5, 0.5], np.eye(2))

@@ -21,6 +21,7 @@ from tests.refusals import refused
 N = 4_000
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("seed", range(25))
 def test_paths_are_drawn_from_their_posterior(seed):
     """Marginals and pairs by enumeration: ragged, missing, zeros, sparse, varying, huge and tiny likelihoods."""

@@ -176,6 +176,7 @@ def test_the_distance_of_mean_and_mode_is_that_of_quadrature(count):
     assert process.mean_from_mode[0] < 0.0
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("word", ["poisson", "student_t"])
 def test_errors_are_those_of_quadrature(word):
     """One row: Laplace's normal against the moments of the posterior, skew for a count and with heavy tails for t."""

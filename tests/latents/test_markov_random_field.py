@@ -191,6 +191,7 @@ def clean_by_max_product(model, given, names):
     return np.array([[found.assignment[v] == "1" for v in row] for row in names])
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("clean_up", [clean_by_gibbs, clean_by_loopy, clean_by_max_product])
 def test_mrf_image_is_denoised_and_filled(picture, clean_up):
     """Fewer wrong pixels than in the noisy image, the covered patch filled, known pixels left as they are."""

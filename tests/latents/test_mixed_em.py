@@ -205,6 +205,7 @@ def test_expected_statistics_equal_one_exact_query_a_row(seed):
         np.testing.assert_allclose([total[0, 0], total[0, -1], total[-1, -1]], [40, first[v], second[v]], rtol=1e-9)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("seed", range(4))
 def test_expected_statistics_are_the_gradient(seed):
     """Fisher's identity: d log p / d parameter from expected statistics = finite differences of the log density.

@@ -126,6 +126,7 @@ def compare(network, given, tolerance=1e-8):
             np.testing.assert_allclose(mixture.density(points), [weights @ parts.pdf(x) for x in points], rtol=1e-6)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("block", range(10))
 def test_equals_enumeration(block):
     rng = np.random.default_rng(block)

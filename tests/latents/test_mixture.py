@@ -218,6 +218,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("name", FAMILIES)
 def test_em_general(name):
     """No step lowers log likelihood (EM) or log posterior (MAP-EM), with missing cells and row weights too."""
@@ -271,6 +272,7 @@ def test_what_is_fixed_has_no_coordinates():
         np.testing.assert_allclose(again[name], theta[name], rtol=1e-12)
 
 
+@pytest.mark.slow(why="statistical")
 def test_newton_and_standard_errors():
     """The quasi-Newton variant ends where EM ends; errors of one normal's mean and variance are the textbook's."""
     rows, _ = planted(3, 200)
@@ -668,6 +670,7 @@ def test_k_means_matches_scikit_learn():
     assert k_means(points, 4, np.random.default_rng(0), centres=centres).error == pytest.approx(other.inertia_)
 
 
+@pytest.mark.slow(why="statistical")
 def test_seeds_follow_squared_distances():
     points = np.array([[0.0], [1.0], [3.0]])
     rng = np.random.default_rng(0)
@@ -832,6 +835,7 @@ def test_semi_supervised():
     assert wins >= 4
 
 
+@pytest.mark.slow(why="statistical")
 def test_label_noise():
     """Reported age groups with a known misreporting rate: the posterior covers the rate."""
     rng = np.random.default_rng(3)

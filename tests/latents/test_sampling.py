@@ -258,6 +258,7 @@ def test_likelihood_sampling_is_reproducible_and_checks_its_input():
         likelihood_weighting(network, {"nobody": "x"}, 10, rng=np.random.default_rng(1))
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("scan", ["systematic", "random"])
 def test_likelihood_sampling_by_gibbs_converges_to_enumeration(scan):
     """Markov-chain sampling of nets with evidence; zeros allowed: refused where the chain cannot reach all."""

@@ -181,6 +181,7 @@ def test_probability_of_a_new_document_is_that_given_the_old_ones() -> None:
     assert abs(np.mean(found) - exact) < 4 * error
 
 
+@pytest.mark.slow(why="statistical")
 def test_simulated_tokens_have_the_expected_partition() -> None:
     """hdp: pairs of tokens share a topic as often as the restaurants say."""
     rng = np.random.default_rng(6)

@@ -6,6 +6,7 @@ from itertools import combinations
 
 import networkx as nx
 import numpy as np
+import pytest
 
 from bayeslab.latents.networks.factors import FactorGraph
 from bayeslab.latents.networks.junction_tree import JunctionTree
@@ -77,6 +78,7 @@ def test_parts_and_lone_variables_have_cliques_of_their_own():
     assert (nothing.n_cliques, nothing.largest, nothing.total_entries) == (0, (), 0)
 
 
+@pytest.mark.slow(why="large")
 def test_the_forecast_is_known_before_and_too_large_is_refused_with_the_number():
     clique = ones(binary(12), [tuple(binary(12))])
     ahead = forecast(clique)

@@ -217,6 +217,7 @@ def both_agree(name: str) -> None:
     agree(bl.to_pymc(model, data), bl.to_pymc(bl.expand(model, data), data), rtol=TOLERANCE.get(name, 1e-9))
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", QUICK)
 def test_a_regression_and_its_expansion_have_the_same_density(name):
     both_agree(name)

@@ -227,6 +227,7 @@ HIDDEN = {
 }  # fmt: skip
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("name", HIDDEN)
 def test_states_and_functions_have_the_moments_of_normal_conditioning(name):
     """Drawn back given the data at one point, and their means; so has each row given all others."""
@@ -322,6 +323,7 @@ def test_ordered_draws_whose_order_depends_on_other_nodes_are_refused():
         posterior.generative("simulate")
 
 
+@pytest.mark.slow(why="statistical")
 def test_ordered_draws_that_are_hardly_ever_in_order_are_refused():
     posterior = posterior_of({"m[k]": "Ordered(Normal([9, 0, -9], 0.1))", "y[t]": "Normal(m[0], 1)"})
     with pytest.raises(DataError, match="cannot be drawn"):

@@ -70,6 +70,7 @@ def joint(name, values, z, a):
     return total - np.log(2) + np.log(steps).sum()
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(("name", "nodes"), [("labels", LABELS), ("tied", TIED), ("chain", CHAIN)])
 def test_draws_have_the_probabilities_of_enumeration(name, nodes):
     machine, n = posterior_of(nodes).machine_model(), 20_000
@@ -98,6 +99,7 @@ def test_points_of_draws(nodes):
     np.testing.assert_allclose(machine.points_at(machine.program.outputs(points)), points, atol=1e-9)
 
 
+@pytest.mark.slow(why="compiles")
 def test_relabelled_draws_are_those_of_the_graph():
     """States exchanged in half of the draws: both ways of evaluation exchange them back alike."""
     posterior = posterior_of(CHAIN)

@@ -268,6 +268,7 @@ def test_the_same_nodes_are_integrated_out(name):
     assert sum(rv.name.startswith("_") for rv in graph.free_RVs) == 1
 
 
+@pytest.mark.slow(why="large")
 def test_periodic_sines_have_the_variances_of_their_series():
     """By Bessel functions of SciPy; PyTensor's Python mode cannot evaluate the continued fraction."""
     nodes = {

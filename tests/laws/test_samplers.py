@@ -55,6 +55,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("name", CASES)
 def test_a_chain_continues_bit_for_bit(name, tmp_path):
     family, spec, table = CASES[name]

@@ -31,6 +31,7 @@ def test_galaxies(galaxies):
     assert trapezoid(np.exp(galaxies.density({"velocity": at})["log_density"]), at) == pytest.approx(1, abs=2e-3)
 
 
+@pytest.mark.slow(why="statistical")
 def test_dp_alpha_of_galaxies_by_quadrature(galaxies):
     """Given t clusters α has the density Gamma(2, 4) α^(t-1) Γ(α + 1) / Γ(α + n), up to a constant."""
     alpha = np.linspace(1e-3, 12, 6000)

@@ -89,6 +89,7 @@ def test_regions_of_a_transformed_outcome_are_refused():
         bl.plot_regions({"line": fit}, ["girth"])
 
 
+@pytest.mark.slow(why="compiles")
 def test_regions_of_names_numbers_and_other_families():
     rng = np.random.default_rng(0)
     n = 80

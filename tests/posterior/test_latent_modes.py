@@ -37,6 +37,7 @@ def probabilities_of_a() -> np.ndarray:
     return weights @ (np.array(all_labels) == 0)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("method", [pytest.param("gibbs", marks=pytest.mark.slow(why="statistical")), "variational"])
 def test_another_mode_of_a_partly_labelled_mixture_does_not_pass(method):
     truth = probabilities_of_a()

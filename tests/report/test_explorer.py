@@ -64,6 +64,7 @@ def test_pages_in_a_notebook_run_in_a_closed_frame():
     assert shown.tags == ["iframe"] and shown.values("sandbox") == ["allow-scripts"]
 
 
+@pytest.mark.slow(why="compiles")
 def test_a_model_without_columns_has_no_page():
     fit = bl.fit("models/coal_regimes.yaml", runs=None, progress=False, method="em")
     with pytest.raises(OptionError, match="no expected outcome"):

@@ -314,6 +314,7 @@ def test_weights_of_one_are_no_weights():
     assert bl.calibrate(model, 20, table, runs=None, progress=False, seed=1).verdict.status != "fail"
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("states", [[1, 5], [1, 0], ["b", "a"]])
 def test_states_that_are_numbers_are_simulated_as_these_numbers(states):
     """Positions were taken for the numbers: with [1, 0] every simulated state was the other one."""
@@ -328,6 +329,7 @@ def test_states_that_are_numbers_are_simulated_as_these_numbers(states):
     np.testing.assert_array_equal(found.ranks, expected.ranks)
 
 
+@pytest.mark.slow(why="statistical")
 def test_values_of_hypotheses_that_are_numbers_are_simulated_as_these_numbers():
     def declared(values):
         shares = {"h": (0.9, 0.1), "g": (0.2, 0.8)}
@@ -342,6 +344,7 @@ def test_values_of_hypotheses_that_are_numbers_are_simulated_as_these_numbers():
     assert abs(float(drawn.mean()) - 0.55) < 0.03
 
 
+@pytest.mark.slow(why="statistical")
 def test_priors_on_the_scale_of_the_columns_stay_those_of_the_given_columns():
     """Each replication had the prior on the scale of its own columns: posteriors of sds were too low (p = 0.0002)."""
     variables = {"a": {"linear_gaussian": {}}, "b": {"parents": ["a"], "linear_gaussian": {}}}

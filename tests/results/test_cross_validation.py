@@ -416,6 +416,7 @@ def test_classes_are_compared_by_name():
         assert both.table["accuracy"].min() > 0.9
 
 
+@pytest.mark.slow(why="compiles")
 def test_computed_targets():
     """A target that the data section computes has the scores of one in the table; unlike ones are refused."""
     table = TABLE.assign(z=np.exp(TABLE["y"]))

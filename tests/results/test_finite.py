@@ -48,6 +48,7 @@ def test_closed_forms():
     assert with_finite(PASS, exact(0.0, 0.0, np.inf)).status == "fail"
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(("engine", "place"), [(em, "em"), (variational, "variational")])
 def test_engines_without_a_graph_are_looked_at(engine, place, monkeypatch):
     """A parameter that turns into NaN on its way to the result makes the fit fail."""

@@ -67,6 +67,7 @@ def test_a_response_of_numbered_levels(table, likelihood, levels):
     assert fit.check(["mean"])["observed"][0] == pytest.approx(table["number"].mean())
 
 
+@pytest.mark.slow(why="compiles")
 def test_states_that_are_numbers(table):
     fit = net_of(table, "number", LEVELS, target="number")
     agree(fit, "number", LEVELS, table)
@@ -79,6 +80,7 @@ def test_states_that_are_numbers(table):
     assert found["most_probable"].tolist() == ["right"]
 
 
+@pytest.mark.slow(why="compiles")
 def test_words_have_no_mean(table):
     fit = net_of(table, "word", ["no", "yes", "maybe"], target="word")
     found = fit.predict(NEW, "mean")

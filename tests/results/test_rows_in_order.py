@@ -68,6 +68,7 @@ def test_a_refit_without_a_row_keeps_the_rows_that_follow_it(name, table):
     np.testing.assert_allclose(found.elpd[others], expected[others], atol=0.05)
 
 
+@pytest.mark.slow(why="statistical")
 def test_posteriors_that_do_not_overlap_are_joined_in_steps(table):
     """The observation is 60 sds of the posterior away from where it is without it."""
     given = table.assign(y=table["y"].where(table.index != 7, -3.0), z=before(table["x"]))

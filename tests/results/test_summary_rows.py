@@ -27,6 +27,7 @@ def fit(request):
     return bl.fit(MODEL, TABLE, "exact", runs=None, progress=False, seed=1, draws=50)
 
 
+@pytest.mark.slow(why="compiles")
 def test_every_printed_name_is_a_row(fit):
     whole = fit.summary()
     for label in whole.index:

@@ -158,6 +158,7 @@ def test_a_damaged_file_is_said_in_one_line_and_made_again_where_it_can_be(run, 
         assert err.startswith("error: ") and err.count("\n") == 1 and "unexpected" not in err, err
 
 
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -207,6 +208,7 @@ def _claims(count: int) -> bytes:
     return honest.replace(old + b" " * (len(new) - len(old)), new)
 
 
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize(
     "content",
     [
@@ -254,6 +256,7 @@ def test_stores_with_shapes_beyond_memory(run, capsys, shape, kept):
     assert code == 1 and not out and "the stored result is damaged" in err and err.count("\n") == 1
 
 
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("kind", ["gzip", "zstd", "lz4", "wide", "chunk", "format 2"])
 def test_stores_that_hold_more_than_they_say(run, capsys, kind):
     place = run / "result.zarr/posterior/weights"
@@ -378,6 +381,7 @@ def test_a_chain_of_another_place_is_drawn_again(run, whole):
     assert same(draws(run), draws(whole))
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("change", [{"seed": 2}, {"options": {"draws": 50}}, {"options": {"tune": 30}}], ids=str)
 def test_chains_of_another_seed_or_other_options_are_drawn_again(run, whole, change):
     """What is resumed is the run that run.json describes, never a mixture of two."""

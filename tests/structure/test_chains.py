@@ -135,6 +135,7 @@ def test_structure_mcmc_of_partitions_is_in_detailed_balance(reversal):
     assert balanced(shares)
 
 
+@pytest.mark.slow(why="statistical")
 def test_structure_mcmc_of_orders_is_in_detailed_balance():
     table = TABLES["uneven"]
     state, places = start(order, table), {p: i for i, p in enumerate(itertools.permutations(range(4)))}

@@ -71,6 +71,7 @@ def log_sum_of(made):
     return math.log(rest[0]) + scale[0] * math.log(2)
 
 
+@pytest.mark.slow(why="large")
 def test_sums_over_layers_are_sums_over_dags(case):
     """Inclusion and exclusion over sinks, and layers from the sources, are two routes to one sum."""
     table, every = case

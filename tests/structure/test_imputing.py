@@ -164,6 +164,7 @@ def test_cells_one_by_one_where_a_row_has_too_many_completions(monkeypatch):
     assert np.abs(z).max() < norm.isf(1e-4 / 12)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("sampler", [CASES["structure"][0], CASES["tempered"][0], CASES["order"][0]])
 def test_a_run_in_pieces_and_from_a_file_is_the_whole_run(sampler):
     known = cells()

@@ -163,6 +163,7 @@ def test_ci_test_structure_p_values_are_uniform_under_independence(statistic):
     assert stats.kstest(p_values, "uniform").pvalue > 1e-3
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("statistic", ["fisher_z", "t"])
 def test_p_values_of_partial_correlations_are_uniform_under_independence(statistic):
     rng = np.random.default_rng(7)

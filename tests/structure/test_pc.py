@@ -67,6 +67,7 @@ def binary(rng: np.random.Generator, n_rows: int) -> dict[str, np.ndarray]:
     return {name: column.astype(int) for name, column in zip("abcde", (a, b, c, d, e), strict=True)}
 
 
+@pytest.mark.slow(why="large")
 def test_causality_from_data_oracle_gives_the_class_of_every_small_dag():
     for graph in all_dags("abcd"):
         found = pc.search(Oracle(graph))
@@ -107,6 +108,7 @@ def test_ci_test_structure_a_stricter_test_leaves_more_links():
     assert totals[0] < totals[1] < totals[2]
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("rule", ["max_p", "majority"])
 def test_order_and_names_of_columns_do_not_matter(rule):
     """Also not on few rows, where tests contradict each other."""

@@ -104,6 +104,7 @@ def test_learning_rule():
     assert (held_mean - free_mean)[3] == pytest.approx((sides[0] - sides[1]) / 2e-5, abs=1e-8)
 
 
+@pytest.mark.slow(why="statistical")
 def test_learning():
     """boltzmann: likelihood rises; hidden units learn that three signs multiply to 1; by sampling as well."""
     rng = np.random.default_rng(5)

@@ -476,6 +476,7 @@ def test_every_model_has_a_case():
     assert set(CASES) == set(NAMES)
 
 
+@pytest.mark.slow(why="conformance")
 @pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 @pytest.mark.parametrize("name", NAMES)
 def test_log_density_equals_the_formula(name):

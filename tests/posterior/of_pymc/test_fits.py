@@ -86,6 +86,7 @@ def test_a_model_without_a_start():
     assert caught.value.code == "model.no-start"
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("method", ["advi", "pathfinder", "laplace", "map", "smc"])
 def test_other_methods(method):
     with pm.Model() as model:

@@ -47,6 +47,7 @@ def compare(model, jitter=0.4, mode="FAST_COMPILE", start=True):
     assert finite >= 5
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", QUICK)
 def test_density_and_gradient_equal_those_of_pymc(name):
     compare(MODELS[name]())
@@ -68,6 +69,7 @@ def test_the_models_of_the_benchmark(name):
     compare(model, mode="NUMBA")
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_programs_equal_their_slow_evaluation(name):
     program = bl.machine.from_pymc(MODELS[name]()).log_density.program
