@@ -86,7 +86,7 @@ class Prior(Frozen):
         return self
 
     def concentration(self, n_rows: int, n_states: int) -> np.ndarray:
-        """Dirichlet concentrations of a table, shape (n_rows, n_states)."""
+        """Dirichlet concentrations of a table, shape (n_rows, n_states): a read-only view of one number."""
         each = (
             float(self.pseudocount)
             if self.pseudocount is not None
@@ -94,7 +94,7 @@ class Prior(Frozen):
             if self.equivalent_sample_size is not None
             else float(self.m_estimate or 0) / n_states
         )
-        return np.full((n_rows, n_states), each)
+        return np.broadcast_to(each, (n_rows, n_states))
 
 
 GivenPrior = Annotated[Prior, BeforeValidator(_as_prior, json_schema_input_type=Prior | float)]

@@ -42,16 +42,17 @@ def check(model: Model, columns: set[str] | None) -> None:
     continuous = model.model.states == "continuous"
     if spec.ranged:
         spec = spec.model_copy(update={"states": spec.ranged[1]})
+    n_states = 0
     if not continuous and spec.classes is None:
-        chain_of(spec)
+        n_states = chain_of(spec).n_states
     if spec.chains is not None:
         check_parameters(spec, product_of(spec), layout_of(spec))
     elif spec.emission == "urn":
         balls_of(spec, chain_of(spec).n_states)
     elif (spec.inputs or spec.window) and spec.classes is None:
-        known_regression(spec, chain_of(spec).n_states, emission_parameters(spec))
+        known_regression(spec, n_states, emission_parameters(spec))
     elif not continuous and spec.emission != "observed" and spec.classes is None:
-        given_of(emission_parameters(spec), layout_of(spec), chain_of(spec).n_states)
+        given_of(emission_parameters(spec), layout_of(spec), n_states)
     for key in ("inputs", "transitions_on"):
         for name in getattr(spec, key):
             if columns and name not in columns:

@@ -71,7 +71,7 @@ def chain_of(spec: HMM) -> StateChain:
         mask = mask & (transition > 0)
     initial: Any = spec.initial
     if initial is None:
-        initial = np.eye(k)[0] if spec.topology == "left_right" else "free"
+        initial = (np.arange(k) == 0).astype(float) if spec.topology == "left_right" else "free"
     elif not isinstance(initial, str):
         initial = _probabilities(initial, (k,), ("model", "initial"))
     elif initial == "uniform":
@@ -81,7 +81,10 @@ def chain_of(spec: HMM) -> StateChain:
     if k == 1:
         # A chain of one state has nothing to learn.
         initial, transition = np.ones(1), np.ones((1, 1))
-    prior = np.full((k, k), float(spec.pseudocount)) + (spec.stickiness or 0.0) * np.eye(k)
+    # A number for all cells takes no memory until an engine works with them.
+    prior = np.broadcast_to(float(spec.pseudocount), (k, k))
+    if spec.stickiness:
+        prior = prior + spec.stickiness * np.eye(k)
     known = _known_moves(spec, k) if spec.durations is None else {}
     chain = Chain(k, mask, order, initial, transition, prior, np.full(k, float(spec.pseudocount)), known)
     if spec.durations is None:

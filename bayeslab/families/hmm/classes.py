@@ -10,6 +10,7 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.sequences import Sequences
 from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.families.hmm.words import MOST_OF_ONE_CHAIN
 from bayeslab.latents.chains.chain import Chain
 from bayeslab.latents.chains.classes import ClassChain
 
@@ -71,6 +72,13 @@ def class_chain(spec: HMM, data: Data, sequences: Sequences, chain_of: Any) -> C
         )
     states, of_state = states_of(spec, classes.tolist())
     sizes = np.bincount(of_state)
+    if len(states) > MOST_OF_ONE_CHAIN:
+        raise ModelError(
+            f"{len(states):,} states of all classes together; at most {MOST_OF_ONE_CHAIN:,}: take fewer states or"
+            " classes",
+            path=("model", "states"),
+            code="too-costly",
+        )
     chains = [chain_of(spec.model_copy(update={"classes": None, "states": int(n)})) for n in sizes]
     if not all(isinstance(chain, Chain) for chain in chains):
         raise ModelError("classes need plain chains of order 1", path=("model", "classes"), code="unsupported")

@@ -21,6 +21,7 @@ from bayeslab.families.hmm.product_parts import additive
 from bayeslab.families.hmm.spec import HMM, layout_of
 from bayeslab.families.hmm.truncation import REFUSED, limit_of, limited, shown
 from bayeslab.language.spec import Model
+from bayeslab.latents.chains.chain import Chain
 from bayeslab.latents.chains.product import ProductChain
 from bayeslab.latents.expectation_maximisation import restarted
 from bayeslab.posterior.answer import EMPlan, GibbsPlan, Plan
@@ -51,6 +52,9 @@ __all__ = ["HMMPosterior"]
 
 # Relabelling uses this many times from the start, and this many of them.
 _PREFIX, _TELLING = 1_000, 60
+
+# A pass of this many multiplications takes about half a minute.
+_MOST_STEPS = 20_000_000_000
 
 
 class HMMPosterior(Posterior):
@@ -126,6 +130,7 @@ class HMMPosterior(Posterior):
             if hidden.learned:
                 # The truncation of an infinite number of states is far above the number needed.
                 _refuse_silent(hidden) if self._infinite else _refuse_too_little(hidden, self.data)
+                _refuse_too_costly(hidden)
             hidden.check_possible(hidden.guess(None) if hidden.learned else {})
         return True
 
@@ -404,6 +409,21 @@ class HMMPosterior(Posterior):
         mean = decoding.averaged(hidden, draws, "smooth")[hidden.sequences.at]
         labels = self.data.labels.get(self.model.data.rows, np.arange(len(mean)))
         return {self.model.data.rows: labels} | decoding.chances_of(hidden, mean)
+
+
+def _refuse_too_costly(hidden: Hidden) -> None:
+    """Refuse chains to be learned of which one pass over the rows would take minutes; learning takes hundreds."""
+    chain, n_moves = hidden.chain, hidden.n_states**2
+    if isinstance(chain, Chain):
+        n_moves = hidden.n_states**3 if chain.order == 2 else int(chain.mask.sum())
+    if (steps := hidden.sequences.n_times * n_moves) > _MOST_STEPS:
+        raise ModelError(
+            f"{hidden.sequences.n_times:,} times with {n_moves:,} transitions at each take {steps:,} multiplications in"
+            f" one pass over the rows; at most {_MOST_STEPS:,}: take fewer states, or a topology with fewer"
+            " transitions",
+            path=("model", "states"),
+            code="too-costly",
+        )
 
 
 def _refuse_too_little(hidden: Hidden, data: Data) -> None:

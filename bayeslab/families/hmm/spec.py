@@ -15,6 +15,7 @@ from bayeslab.errors import (
 from bayeslab.families.hmm.given_parameters import columns_of
 from bayeslab.families.hmm.words import (
     INFINITE,
+    MOST_OF_ONE_CHAIN,
     MOST_STATES,
     SEVERAL,
     Durations,
@@ -29,9 +30,6 @@ from bayeslab.latents.chains.durations import OF_DURATIONS
 from bayeslab.posterior.observed.prior import ORDERS
 
 __all__ = ["HMM", "chain_parameters", "emission_parameters", "layout_of"]
-
-# The transition matrix of this many states takes 200 MB.
-_MOST_STATES = 5_000
 
 
 def _as_states(value: Any) -> Any:
@@ -49,8 +47,8 @@ def _as_states(value: Any) -> Any:
     if isinstance(value, int):
         if value < 1:
             raise Flaw(f"{value} states; at least 1 is needed", code="out-of-range")
-        if value > _MOST_STATES:
-            raise Flaw(f"{value} states; at most {_MOST_STATES:,}", code="out-of-range")
+        if value > MOST_OF_ONE_CHAIN:
+            raise Flaw(f"{value} states; at most {MOST_OF_ONE_CHAIN:,}", code="out-of-range")
         return value
     odd = [v for v in value if not isinstance(v, str | int | float)]
     if odd:

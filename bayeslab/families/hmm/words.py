@@ -14,10 +14,12 @@ from bayeslab.errors import (
 from bayeslab.language.spec import Spec
 from bayeslab.latents.chains.durations import OF_DURATIONS
 
-__all__ = ["INFINITE", "MOST_STATES", "SEVERAL", "Durations", "as_chains", "as_durations"]
+__all__ = ["INFINITE", "MOST_OF_ONE_CHAIN", "MOST_STATES", "SEVERAL", "Durations", "as_chains", "as_durations"]
 
 # With 512 × 512 transition probabilities a forward pass over a few thousand rows takes about a second.
 MOST_STATES = 512
+# The transition matrix of this many states takes 200 MB.
+MOST_OF_ONE_CHAIN = 5_000
 # Keys that an infinite number of states allows.
 INFINITE = frozenset(
     ("family", "columns", "states", "most", "emission", "covariance", "trials", "parameters", "sequence", "time",

@@ -68,7 +68,7 @@ def table_of(place: Place, declared: Any, pseudocount: Any) -> Table:
     if declared.table is None:
         return Table(
             place,
-            np.zeros((n_rows, n_states)),
+            np.broadcast_to(0.0, (n_rows, n_states)),
             Rows(name, np.arange(n_rows), pseudocount(n_rows, n_states), True),
             {},
         )
