@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -172,6 +172,19 @@ class Query:
                 f"'{variable}' is not a target of this query{hint(variable, known)}", code="unknown-variable"
             )
         return known[variable]
+
+    def __contains__(self, variable: object) -> bool:
+        return variable in self.marginals or variable in self.continuous
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.marginals) + len(self.continuous)
+
+    def keys(self) -> tuple[str, ...]:
+        """The targets: discrete variables, then continuous ones."""
+        return (*self.marginals, *self.continuous)
 
     def to_frame(self) -> pd.DataFrame:
         """A table with one row per state: variable, state, probability; for continuous variables mean and sd."""

@@ -225,6 +225,16 @@ def test_one_name_is_a_list_of_one(garden):
     assert garden.marginal_map("wet").assignment == garden.marginal_map(["wet"]).assignment
 
 
+def test_a_query_is_a_mapping_of_its_targets(garden):
+    answer = garden.query({"wet": "on"}, ["cloudy", "sprinkler"])
+    assert "cloudy" in answer
+    assert "wet" not in answer
+    assert 0 not in answer
+    assert list(answer) == ["cloudy", "sprinkler"]
+    assert len(answer) == 2
+    assert dict(answer) == {"cloudy": answer["cloudy"], "sprinkler": answer["sprinkler"]}
+
+
 def test_query_many_is_one_query_a_row(garden):
     rows = pd.DataFrame({"wet": ["on", None, "off", None], "sprinkler": [1, 2, np.nan, np.nan]})
     found = garden.query_many(rows)

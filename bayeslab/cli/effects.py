@@ -137,7 +137,7 @@ def command(
     if out is not None:
         write_table({name: frame[name].to_numpy() for name in frame.columns}, out)
     elif json:
-        print_json({"title": effects.title, "estimates": frame.to_dict("records")})
+        print_json({"title": effects.title, "estimates": frame.to_dict("records"), "left_out": dict(effects.left_out)})
     else:
         output(None, f"{effects.title}\n{formatted(frame)}")
     for file in (out, plot):

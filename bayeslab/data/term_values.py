@@ -193,6 +193,13 @@ def _in_order(text: str, name: str, column: Any) -> list[Any]:
                 path=("model", "formula"),
                 code="not-states",
             )
+        if len(values) and np.abs(values).max() >= LARGEST_EXACT:
+            raise DataError(
+                f"{text}: '{name}' holds numbers of 2⁵³ and more, which are rounded, so that different ones would be equal:"
+                " subtract one of them from all in the table",
+                path=("model", "formula"),
+                code="too-many-digits",
+            )
         low, high = int(values.min()), int(values.max())
         levels = list(range(low, min(high, low + _MOST_LEVELS) + 1))
     if len(levels) > _MOST_LEVELS:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from bayeslab.errors import BayeslabError
@@ -166,20 +166,16 @@ def _numbers(values: Array) -> list[float]:
 
 def _comparisons(fit: Fitted) -> Markup:
     """Average comparisons of the expected outcome by predictor."""
-    notes: list[Markup] = []
     try:
-        frame = comparisons(fit, None).table
-    except BayeslabError:
-        # Predictors that cannot change by one, such as that of a Gaussian process over a short range.
-        frames = []
-        for name in expectation_of(fit).predictors:
-            try:
-                frames.append(comparisons(fit, name).table)
-            except BayeslabError as error:
-                notes.append(paragraph(f"There is no comparison of {name}: {error.message}.", class_="mute"))
-        if not frames:
-            return joined(notes)
-        frame = pd.concat(frames, ignore_index=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of what is left out, which the page says
+            effects = comparisons(fit, None)
+    except BayeslabError as error:
+        return paragraph(f"There are no comparisons: {error.message}.", class_="mute")
+    frame = effects.table
+    notes = [
+        paragraph(f"There is no comparison of {name}: {why}.", class_="mute") for name, why in effects.left_out.items()
+    ]
     words = [str(name) for name in frame if frame[name].dtype.kind not in "fiu"]
     numbers = Table.of(frame[[name for name in frame if str(name) not in words]].reset_index(drop=True))
     labels = [" ".join(map(str, cells)) for cells in frame[words].head(_COMPARISONS).to_numpy().tolist()]

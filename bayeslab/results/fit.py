@@ -67,10 +67,41 @@ class Fit(Fitted):
     def __reduce__(self) -> tuple[Any, ...]:
         return Fit, (self.bound_model, self.result, self.verdict, self.info, self.folder)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or "info" not in vars(self):
-            raise AttributeError(f"'Fit' object has no attribute '{name}'")
-        return getattr(self.data_tree, name)
+    if TYPE_CHECKING:  # of data_tree, by name, so that type checkers know every attribute that there may be
+        posterior: xr.DataTree
+        unconstrained_posterior: xr.DataTree
+        exact_posterior: xr.DataTree
+        sample_stats: xr.DataTree
+        observed_data: xr.DataTree
+        constant_data: xr.DataTree
+        prior: xr.DataTree
+        standard_errors: xr.DataTree
+        beliefs: xr.DataTree
+        cross_validation: xr.DataTree
+        parent_sets: xr.DataTree
+        completions: xr.DataTree
+        training: xr.DataTree
+        children: Mapping[str, xr.DataTree]
+        groups: tuple[str, ...]
+        attrs: dict[Any, Any]
+
+        def to_netcdf(self, filepath: str | Path, **options: Any) -> Any: ...
+        def to_zarr(self, store: Any, **options: Any) -> Any: ...
+        def sel(self, indexers: Mapping[Any, Any] | None = None, **options: Any) -> xr.DataTree: ...
+        def isel(self, indexers: Mapping[Any, Any] | None = None, **options: Any) -> xr.DataTree: ...
+
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_") or "info" not in vars(self):
+                raise AttributeError(f"'Fit' object has no attribute '{name}'")
+            try:
+                return getattr(self.data_tree, name)
+            except AttributeError:
+                known = {*dir(type(self)), *vars(self), *dir(self.data_tree)}
+                near = hint(name, sorted(n for n in known if not n.startswith("_")))
+                near = near if "did you mean" in near else "; fit.data_tree lists the groups"
+                raise AttributeError(f"a fit has no attribute '{name}'{near}") from None
 
     def __getitem__(self, group: str) -> Any:
         made = getattr(type(self), group, None)

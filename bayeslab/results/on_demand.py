@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Self, cast, overload
 
@@ -43,6 +43,12 @@ class Group:
 
     def __contains__(self, name: object) -> bool:
         return name in self._tree()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._tree())
+
+    def __len__(self) -> int:
+        return len(self._tree())
 
     def __repr__(self) -> str:
         return repr(self._tree())

@@ -154,6 +154,13 @@ def test_the_curve_rises_or_falls_at_every_draw(fit):
     assert np.all((steps >= 0).all(axis=1) | (steps <= 0).all(axis=1))
 
 
+def test_levels_that_floats_cannot_tell_apart_are_refused():
+    codes = 2**62 + np.arange(30) % 3
+    model = bl.Model(model=bl.Regression(formula="y ~ mo(code)"))
+    with refused("data.too-many-digits", "mo.code..*2⁵³"):
+        bl.check(model, {"code": codes, "y": np.arange(30.0)})
+
+
 def test_levels_beyond_those_of_the_fit_are_refused(fit):
     with refused("data.unknown-level", "5 in row 1 .* 1 to 4"):
         fit.predict(pd.DataFrame({"k": [5], "w": ["low"], "z": [0.0]}))

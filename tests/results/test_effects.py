@@ -497,3 +497,28 @@ def test_pictures_of_levels_facets_comparisons_and_slopes():
 def test_pictures_that_are_refused(call, code):
     with refused(code):
         call(interacting())
+
+
+@pytest.fixture(scope="module")
+def short():
+    """A regression with a Gaussian process over a tenth of a unit, and a slope."""
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"t": rng.uniform(0, 0.1, 40), "x": rng.normal(size=40)})
+    table["y"] = table.x + rng.normal(size=40)
+    model = bl.Model(model=bl.Regression(formula="y ~ gp(t, k=5) + x"), seed=1)
+    return bl.fit(model, table, runs=None, progress=False, draws=50, chains=2)
+
+
+def test_a_predictor_that_cannot_be_compared_leaves_the_others(short):
+    with pytest.warns(UserWarning, match="'t' is left out: .*beyond the domain of its sines"):
+        effects = short.comparisons()
+    assert list(effects.left_out) == ["t"]
+    assert "t is left out: " in repr(effects)
+    pd.testing.assert_frame_equal(effects.table, short.comparisons("x").table)
+    # One asked for by name, and a kind that no predictor has, remain errors.
+    with pytest.raises(bl.BayeslabError, match="beyond the domain of its sines"):
+        short.comparisons("t")
+    with pytest.raises(bl.BayeslabError, match="beyond the domain of its sines"):
+        short.comparisons(["x", "t"])
+    assert short.slopes().left_out == {}
+    assert short.comparisons({"t": "sd", "x": 1}).left_out == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence, Set
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import networkx as nx
 import numpy as np
@@ -160,6 +160,23 @@ class Variable(Frozen):
         " `prior`.",
     )
 
+    if TYPE_CHECKING:  # what a model file may hold, for type checkers; the fields are what it becomes
+
+        def __init__(
+            self,
+            *,
+            states: Sequence[Word] = ...,
+            parents: list[str] = ...,
+            table: Any = ...,
+            noisy_or: Mapping[str, Any] | None = ...,
+            noisy_max: Mapping[str, Any] | None = ...,
+            logit: Mapping[str, Any] | None = ...,
+            function: Any = ...,
+            linear_gaussian: Normal | Mapping[str, Any] | None = ...,
+            absent: Mapping[str, Word] = ...,
+            prior: Prior | Mapping[str, float] | float | None = ...,
+        ) -> None: ...
+
     @model_validator(mode="after")
     def _one_kind(self) -> Variable:
         kinds = [
@@ -192,6 +209,15 @@ class Decision(Frozen):
         default_factory=list,
         description="Variables known when the decision is taken; what was known or decided earlier is remembered.",
     )
+
+    if TYPE_CHECKING:  # what a model file may hold, for type checkers; the fields are what it becomes
+
+        def __init__(
+            self,
+            *,
+            options: Sequence[Word],
+            knows: list[str] = ...,
+        ) -> None: ...
 
 
 class Utility(Frozen):
@@ -252,6 +278,24 @@ class BayesNet(Family):
         default_factory=dict, description="Decisions, in the order in which they are taken (influence diagram)."
     )
     utilities: dict[str, Utility] = Field(default_factory=dict, description="Utilities of an influence diagram.")
+
+    if TYPE_CHECKING:  # what a model file may hold, for type checkers; the fields are what it becomes
+
+        def __init__(
+            self,
+            *,
+            family: Literal["bayes_net"] = ...,
+            network: str | os.PathLike[str] = ...,
+            variables: Mapping[str, Variable | Mapping[str, Any] | Sequence[Word]] = ...,
+            parameters: Mapping[str, str | float] = ...,
+            hidden: list[str] = ...,
+            prior: Prior | Mapping[str, float] | float = ...,
+            learn: list[str] | Literal["all"] | None = ...,
+            target: str | None = ...,
+            structure: Literal["naive_bayes", "tan"] | Structure | Mapping[str, Any] | None = ...,
+            decisions: Mapping[str, Decision | Mapping[str, Any]] = ...,
+            utilities: Mapping[str, Utility | Mapping[str, Any]] = ...,
+        ) -> None: ...
 
     @model_validator(mode="before")
     @classmethod

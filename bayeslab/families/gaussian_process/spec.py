@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -86,6 +86,27 @@ class GaussianProcess(Family):
         description="For each column the range `[low, high]` of predictions (hsgp); the approximation holds only"
         " there. Default: the range of the inputs, extended by 5 % on either side.",
     )
+
+    if TYPE_CHECKING:  # what a model file may hold, for type checkers; the fields are what it becomes
+
+        def __init__(
+            self,
+            *,
+            family: Literal["gaussian_process"] = ...,
+            target: str | None = ...,
+            kernel: str,
+            likelihood: LikelihoodName = ...,
+            link: Literal["identity", "log", "logit", "probit"] | None = ...,
+            mean: str = ...,
+            errors: str | None = ...,
+            trials: int | str | None = ...,
+            priors: Mapping[str, str | float] = ...,
+            jitter: float | None = ...,
+            approximation: Literal["state_space", "sparse", "fitc", "hsgp", "laplace"] | None = ...,
+            inducing: int | None = ...,
+            functions: int | None = ...,
+            domain: Mapping[str, Sequence[float]] | None = ...,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _consistent(self) -> GaussianProcess:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Set
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -35,6 +35,15 @@ class Graph(Family):
         " the node is random (and observed, if a data column has its name); otherwise it is"
         " deterministic.",
     )
+
+    if TYPE_CHECKING:  # what a model file may hold, for type checkers; the fields are what it becomes
+
+        def __init__(
+            self,
+            *,
+            family: Literal["graph"] = ...,
+            nodes: Mapping[str, str | float | list[Any]],
+        ) -> None: ...
 
     def factors(self, dims: Collection[str]) -> set[str]:
         """Dimensions of the model; a column with the name of a dimension is an index into it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Set
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
@@ -249,6 +249,52 @@ class HMM(Family):
         description="Added to the pseudocount of self-transitions; if left out 0, or learned where states are"
         " infinite.",
     )
+
+    if TYPE_CHECKING:  # what a model file may hold, for type checkers; the fields are what it becomes
+
+        def __init__(
+            self,
+            *,
+            family: Literal["hmm"] = ...,
+            columns: list[str],
+            states: int
+            | list[int]
+            | list[str]
+            | list[bool]
+            | Mapping[str, int]
+            | Literal["continuous", "infinite"]
+            | None = ...,
+            most: int = ...,
+            chains: Mapping[str, int | list[str]] | None = ...,
+            coupling: Literal["factorial", "coupled", "switching"] = ...,
+            effects: Literal["additive", "joint"] | None = ...,
+            emits: Mapping[str, list[str]] | None = ...,
+            choose: Literal["bic", "aic", "held_out", "loo", "forward"] = ...,
+            classes: str | None = ...,
+            class_probability: str | list[float] | None = ...,
+            training: Literal["generative", "discriminative"] = ...,
+            dimension: int | None = ...,
+            emission: str | Mapping[str, str] = ...,
+            covariance: Literal["diagonal", "spherical", "full", "tied"] = ...,
+            mixtures: int | None = ...,
+            trials: int | None = ...,
+            dof: float | None = ...,
+            parameters: Mapping[str, Any] = ...,
+            inputs: list[str] = ...,
+            window: int = ...,
+            sequence: str | None = ...,
+            time: str | None = ...,
+            parent: str | None = ...,
+            topology: str | list[list[int]] = ...,
+            reach: int = ...,
+            initial: str | list[float] | None = ...,
+            transition: list[list[float]] | None = ...,
+            transitions_on: list[str] = ...,
+            order: Literal[1, 2] = ...,
+            durations: int | Durations | Mapping[str, Any] | None = ...,
+            pseudocount: float = ...,
+            stickiness: float | None = ...,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _columns(self) -> HMM:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Set
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping, Set
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -53,6 +53,16 @@ class Hypotheses(Family):
     family: Literal["hypotheses"] = "hypotheses"
     observed: ColumnName = Field(description="Column of observations, in the order in which they were made.")
     hypotheses: dict[Identifier, Hypothesis] = Field(min_length=1, max_length=10_000)
+
+    if TYPE_CHECKING:  # what a model file may hold, for type checkers; the fields are what it becomes
+
+        def __init__(
+            self,
+            *,
+            family: Literal["hypotheses"] = ...,
+            observed: str,
+            hypotheses: Mapping[str, Hypothesis | Mapping[str, Any]],
+        ) -> None: ...
 
     @field_validator("hypotheses")
     @classmethod

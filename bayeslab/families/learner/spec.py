@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Set
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_serializer, model_validator
 
@@ -64,6 +64,25 @@ class Learner(Family):
     )
     tune_folds: int = Field(default=5, ge=2, description="Number of folds of the cross-validation for `tune`.")
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the learner.")
+
+    if TYPE_CHECKING:  # what a model file may hold, for type checkers; the fields are what it becomes
+
+        def __init__(
+            self,
+            *,
+            family: Literal["learner"] = ...,
+            learner: str,
+            target: str,
+            inputs: list[str] = ...,
+            task: Literal["classification", "regression"] | None = ...,
+            calibration: Literal["platt", "isotonic", "none"] | None = ...,
+            sample_weight: str | None = ...,
+            impute: Literal["mean", "median"] | None = ...,
+            standardise: bool | None = ...,
+            tune: Mapping[str, list[Any]] = ...,
+            tune_folds: int = ...,
+            **options: Any,
+        ) -> None: ...
 
     @model_validator(mode="wrap")
     @classmethod

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -102,6 +102,18 @@ class MarkovRandomField(Family):
         description="Evidence besides the data: the state of a variable, or {state: likelihood} for virtual evidence.",
     )
     grid: Grid | None = Field(default=None, description="The short form for images, in place of `variables`.")
+
+    if TYPE_CHECKING:  # what a model file may hold, for type checkers; the fields are what it becomes
+
+        def __init__(
+            self,
+            *,
+            family: Literal["markov_random_field"] = ...,
+            variables: Mapping[str, Sequence[Word]] = ...,
+            potentials: Sequence[Potential | Mapping[str, Any]] = ...,
+            given: Mapping[str, Word | Mapping[str, float]] = ...,
+            grid: Grid | Mapping[str, Any] | None = ...,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _one_form(self) -> MarkovRandomField:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Set
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
@@ -171,6 +171,31 @@ class Mixture(Family):
         " LKJ(2), with covariance: full; for any other distribution its parameters, such as alpha:"
         " Gamma(2, 1).",
     )
+
+    if TYPE_CHECKING:  # what a model file may hold, for type checkers; the fields are what it becomes
+
+        def __init__(
+            self,
+            *,
+            family: Literal["mixture"] = ...,
+            columns: list[str] = ...,
+            regression: str | None = ...,
+            components: int | list[int] | Literal["sampled", "dirichlet_process"],
+            concentration: float | str = ...,
+            discount: float = ...,
+            choose: Literal["bic", "aic", "icl", "evidence", "held_out"] = ...,
+            most: int = ...,
+            component: str | Mapping[str, str] = ...,
+            covariance: Literal["full", "tied", "diagonal", "spherical", "known"] = ...,
+            known: Any = ...,
+            dof: float | None = ...,
+            trials: int | str | None = ...,
+            gating: list[str] = ...,
+            labels: str | None = ...,
+            label_noise: bool = ...,
+            order: str | None = ...,
+            priors: Mapping[str, Any] = ...,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _consistent(self) -> Mixture:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Set
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, field_validator
 
@@ -83,6 +83,22 @@ class Regression(Family):
         description="Distributions of predictors with missing cells, such as `age: Normal(mu_age, sd_age)`; rows"
         " with missing cells in other columns are dropped.",
     )
+
+    if TYPE_CHECKING:  # what a model file may hold, for type checkers; the fields are what it becomes
+
+        def __init__(
+            self,
+            *,
+            family: Literal["regression"] = ...,
+            formula: str | Mapping[str, str],
+            likelihood: str = ...,
+            link: Literal["identity", "log", "logit", "probit", "cloglog"] | None = ...,
+            priors: Mapping[str, str | float | Mapping[str, str | float]] = ...,
+            shrinkage: Literal["ridge", "lasso", "horseshoe"] | None = ...,
+            weights: str | None = ...,
+            censored: str | None = ...,
+            missing: Mapping[str, str] = ...,
+        ) -> None: ...
 
     @field_validator("formula", mode="before")
     @classmethod

@@ -88,7 +88,7 @@ def _terms(var: Var, n: int) -> _Terms | None:
     if var.constant:
         return _Terms(np.broadcast_to(var.value.astype(np.float64), (n,)))
     if not any(var.strides):
-        return _Terms(np.zeros(n), ((np.ones((n, 1)), var[:1]),))
+        return _number(var, n)
     made = written_out(var).made
     if made is None:
         return None
@@ -116,6 +116,22 @@ def _terms(var: Var, n: int) -> _Terms | None:
         return None
     others = others.scaled(-1.0) if made.op == "subtract" else others
     return _Terms(terms.known + others.known, terms.products + others.products)
+
+
+_SUMS = ("add", "subtract", "negative")
+
+
+def _number(var: Var, n: int) -> _Terms:
+    """The terms of an unknown number for all rows; known numbers in its sum are kept apart, since they may be large."""
+    made = var.buffer.made
+    if made is not None and made.op in _SUMS and made.output is not None and made.output.size == 1:
+        parts = [_terms(each.broadcast_to((n,)), n) for each in made.inputs]
+        if made.op != "add" and parts[-1] is not None:
+            parts[-1] = parts[-1].scaled(-1.0)
+        known = [part for part in parts if part is not None]
+        if len(known) == len(parts) and any(part.known.any() for part in known):
+            return _Terms(sum(part.known for part in known), sum((part.products for part in known), ()))
+    return _Terms(np.zeros(n), ((np.ones((n, 1)), var[:1]),))
 
 
 def _factor(var: Var) -> bool:

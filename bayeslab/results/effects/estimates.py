@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
@@ -43,6 +43,8 @@ class Effects:
         A dataframe; the table is of the same kind.
     ratios : bool
         Whether the estimates are ratios of random quantities, which may have no mean.
+    left_out : mapping of str to str
+        Predictors without an estimate, where all were asked for, and why.
     """
 
     title: str
@@ -52,6 +54,7 @@ class Effects:
     rope: tuple[float, float] | None = None
     like: Any = None
     ratios: bool = False
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def labels(self) -> pd.DataFrame:
@@ -173,11 +176,15 @@ class Effects:
         return self.draws.sizes["estimate"]
 
     def __repr__(self) -> str:
-        return f"{self.title}\n{formatted(self._table, 30)}"
+        return "\n".join([self.title, formatted(self._table, 30), *self._notes()])
+
+    def _notes(self) -> list[str]:
+        return [f"{name} is left out: {why}" for name, why in self.left_out.items()]
 
     def _repr_html_(self) -> str:
         shown = self._table.to_html(index=False, float_format=lambda x: f"{x:.4g}", border=0)
-        return f"<p>{escape(self.title)}</p>{shown}"
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
+        return f"<p>{escape(self.title)}</p>{shown}{notes}"
 
 
 def formatted(frame: pd.DataFrame, max_rows: int | None = None) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from bayeslab.errors import OptionError, hint, listed
+from bayeslab.errors import BayeslabError, OptionError, hint, listed
 from bayeslab.posterior.expectation import Expectation, Scale
 from bayeslab.results.effects.averages import Groups, averaged, groups_of
 from bayeslab.results.effects.estimates import Effects, check_columns, check_interval, check_rope, draws_array
@@ -176,16 +178,50 @@ def comparisons(
             code="not-applicable",
         )
     combine = _COMBINE[kind]
-    sign, parts, draws = "-" if kind == "difference" else "/", [], posterior_values(fit)
-    for name, wanted in _chosen(expectation, of).items():
+    sign, draws = "-" if kind == "difference" else "/", posterior_values(fit)
+
+    def compared(name: str, wanted: Any) -> _Parts:
         one = predictor(fit, expectation, name, rows.weights if rows.whole else None)
+        out: _Parts = []
         for contrast in _contrasts(one, wanted, rows):
             pair = [rows.at({name: contrast.low}), rows.at({name: contrast.high})]
             values = averaged(pair, request.groups, draws, scale, rows, combine=combine)
-            parts.append(({"term": name, "contrast": contrast.named(sign)}, values))
+            out.append(({"term": name, "contrast": contrast.named(sign)}, values))
+        return out
+
+    each = {name: partial(compared, name, wanted) for name, wanted in _chosen(expectation, of).items()}
+    parts, left_out = _possible(each, everything=of is None)
     title = f"{kind} of the {expectation.quantity(scale)}, {request.where()}"
     difference = kind == "difference"
-    return request.effects(title, 0.0 if difference else 1.0, parts, ratios=not difference)
+    made = request.effects(title, 0.0 if difference else 1.0, parts, ratios=not difference)
+    return replace(made, left_out=left_out)
+
+
+type _Parts = list[tuple[Mapping[str, str], np.ndarray]]
+
+
+def _possible(each: Mapping[str, Callable[[], _Parts]], *, everything: bool) -> tuple[_Parts, dict[str, str]]:
+    """The estimates of several predictors; if all are asked for, those that can be computed, and why others cannot.
+
+    Raises
+    ------
+    BayeslabError
+        The error of a predictor asked for by name, or of the first if there is none that can be computed.
+    """
+    parts: _Parts = []
+    errors: dict[str, BayeslabError] = {}
+    for name, made in each.items():
+        try:
+            parts += made()
+        except BayeslabError as error:
+            if not everything:
+                raise
+            errors[name] = error
+    if not parts:
+        raise next(iter(errors.values()))
+    for name, error in errors.items():
+        warnings.warn(f"'{name}' is left out: {error.message}", UserWarning, stacklevel=4)
+    return parts, {name: error.message for name, error in errors.items()}
 
 
 def _odds_ratio(each: list[np.ndarray]) -> np.ndarray:
@@ -322,8 +358,9 @@ def slopes(
                 "no predictor has a slope, because all are factors or 0 and 1: fit.comparisons compares their values",
                 code="not-applicable",
             )
-    parts, draws = [], posterior_values(fit)
-    for name, one in chosen.items():
+    draws = posterior_values(fit)
+
+    def slope(name: str, one: Predictor) -> _Parts:
         if one.levels is not None:
             raise OptionError(
                 f"'{name}' is a factor, which has no slope: fit.comparisons('{name}') compares its levels",
@@ -339,10 +376,12 @@ def slopes(
         values = averaged(
             places, request.groups, draws, scale, rows, unit=_slope(kind, gap, now), combine=lambda each: each[0]
         )
-        parts.append(({"term": name}, values))
-    return request.effects(
-        f"{kind} of the {expectation.quantity(scale)}, {request.where()}", 0.0, parts, ratios=kind != "slope"
-    )
+        return [({"term": name}, values)]
+
+    each = {name: partial(slope, name, one) for name, one in chosen.items()}
+    parts, left_out = _possible(each, everything=of is None)
+    title = f"{kind} of the {expectation.quantity(scale)}, {request.where()}"
+    return replace(request.effects(title, 0.0, parts, ratios=kind != "slope"), left_out=left_out)
 
 
 def _slope(kind: str, gap: np.ndarray, x: np.ndarray) -> Callable[[list[np.ndarray]], np.ndarray]:

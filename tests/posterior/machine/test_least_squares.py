@@ -69,6 +69,26 @@ def test_rows_far_from_zero_keep_their_digits() -> None:
     np.testing.assert_allclose(others, slopes, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("far", [1e9, 2.0**40])
+@pytest.mark.parametrize(
+    "shifted",
+    [
+        lambda p, far: far + p[0],
+        lambda p, far: p[0] - (-far),
+        lambda p, far: -((-far) - p[0]),
+        lambda p, far: (p[0] + far) + p[1] * X[:, 0],
+        lambda p, far: (p[0] + far / 2) + (far / 2 + p[1]),
+    ],
+    ids=["added", "subtracted", "negated", "with a slope", "twice"],
+)
+def test_a_known_number_beside_an_unknown_one_keeps_its_digits(shifted: Any, far: float) -> None:
+    y, point = np.round(Y * 2.0**10) / 2.0**10, np.array([0.3, -0.7, 0.1, 0.0, -0.5])
+    near, away = built(lambda p: shifted(p, 0.0), y), built(lambda p: shifted(p, far), y + far)
+    (a, slopes), (b, others) = near.value_and_gradient(point), away.value_and_gradient(point)
+    assert b == pytest.approx(a, rel=1e-11)
+    np.testing.assert_allclose(others, slopes, rtol=1e-10, atol=1e-10)
+
+
 @pytest.mark.parametrize("why", ["a curve", "many columns", "a spread for each row", "few rows"])
 def test_other_rows_stay_rows(why: str) -> None:
     builder = Builder()
