@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from bayeslab.plots.figure import ACCENT, BAND, MUTED, OTHER, figure, plain
+from bayeslab.plots.kernel_density import bounds, kernel_density, limits
 
 __all__ = ["calibration_curve", "density_overlay", "pit_ecdf", "statistic"]
 
-# Largest number of values with a tick each.
-_TICKS = 12
+# Largest number of values with a tick each, of the span of values with a bar each, and points of a density.
+_TICKS, _SPAN, _GRID = 12, 60, 200
 
 
 def density_overlay(
@@ -24,7 +25,10 @@ def density_overlay(
     levels: Sequence[object] | np.ndarray | None = None,
     n_lines: int = 50,
 ) -> Any:
-    """Plot histogram outlines of replications in the background and of the data in front.
+    """Plot the data over replications: densities of continuous outcomes, frequencies of discrete ones.
+
+    Frequencies of counts have a square-root axis, a rootogram [1]_, so that rare values are visible. Whole numbers that
+    span more than 60 have densities.
 
     Parameters
     ----------
@@ -33,48 +37,86 @@ def density_overlay(
     replicated
         Shape (draw, cell).
     discrete
-        Whether all values are whole numbers; each has its own bin if there are few.
+        Whether all values are whole numbers.
     levels
         Names of the levels 0, 1, ..., if the values are categories.
+    n_lines
+        Number of replications whose densities are drawn.
+
+    References
+    ----------
+    .. [1] Kleiber, Zeileis (2016). Visualizing count data regressions using rootograms. The American Statistician
+       70(3), 296-303.
     """
     made, axes = figure()
-    chosen = replicated[np.linspace(0, len(replicated) - 1, min(n_lines, len(replicated))).astype(int)]
-    edges = _edges(observed, chosen, discrete)
-    for number, row in enumerate(chosen):
-        heights = np.histogram(row, edges, density=True)[0]
+    finite = replicated[np.isfinite(replicated)]
+    if discrete:
+        low, high = min(observed.min(), finite.min()), max(observed.max(), finite.max())
+        if high - low <= _SPAN:
+            _frequencies(axes, observed, replicated, np.arange(low, high + 1), name, levels)
+            return made
+    rows = replicated[np.linspace(0, len(replicated) - 1, min(n_lines, len(replicated))).astype(int)]
+    rows = [row[np.isfinite(row)] for row in rows]
+    both = np.concatenate([observed, *rows])
+    within = bounds(both)
+    low = min(float(observed.min()), float(np.quantile(both, 0.002)))
+    high = max(float(observed.max()), float(np.quantile(both, 0.998)))
+    low, high = limits(low, high, 0.08, within)
+    for number, row in enumerate([row for row in rows if len(row) > 1]):
+        x, height = kernel_density(row, low, high, _GRID, within)
         label = None if number else "replications"
-        axes.stairs(heights, edges, color=MUTED, alpha=0.25, linewidth=0.8, label=label)
-    axes.stairs(np.histogram(observed, edges, density=True)[0], edges, color=ACCENT, linewidth=2, label="data")
-    axes.set(xlabel=name, ylabel="density", ylim=(0, None))
-    # Heights are shares and ticks are values only if each value has its own bin.
-    if discrete and len(edges) - 1 <= _TICKS and np.allclose(np.diff(edges), 1.0):
-        values = (edges[:-1] + 0.5).astype(int)
-        axes.set_xticks(values, [str(value if levels is None else levels[value]) for value in values])
-        axes.set_ylabel("share")
-    for line in axes.legend(frameon=False).get_patches():
+        axes.plot(x, height / (high - low), color=MUTED, alpha=0.25, linewidth=0.8, label=label)
+    x, height = kernel_density(observed, low, high, _GRID, within)
+    axes.plot(x, height / (high - low), color=ACCENT, linewidth=2.2, label="data")
+    axes.set(xlabel=name, ylabel="density", xlim=(low, high), ylim=(0, None))
+    for line in axes.legend(frameon=False).get_lines():
         line.set_alpha(1.0)
     plain(axes)
     return made
 
 
-def _edges(observed: np.ndarray, replicated: np.ndarray, discrete: bool) -> np.ndarray:
-    """Return bins over the data and nearly all of the replications."""
-    low = min(observed.min(), np.quantile(replicated, 0.002))
-    high = max(observed.max(), np.quantile(replicated, 0.998))
-    if discrete and high - low <= 100:
-        return np.arange(np.floor(low), np.ceil(high) + 2) - 0.5
-    n_bins = int(np.clip(2 * len(observed) ** (1 / 3) * (high - low) / max(np.ptp(observed), 1e-300), 10, 60))
-    return np.linspace(low, high if high > low else low + 1, n_bins + 1)
+def _frequencies(
+    axes: Any,
+    observed: np.ndarray,
+    replicated: np.ndarray,
+    values: np.ndarray,
+    name: str,
+    levels: Sequence[object] | np.ndarray | None,
+) -> None:
+    """Draw bars for the frequencies of values in the data, and intervals of those in replications."""
+    share = levels is not None or len(values) <= 2
+    unit = len(observed) if share else 1
+    counts = np.array([(replicated == value).sum(axis=1) for value in values]) / unit
+    real = np.array([(observed == value).sum() for value in values]) / unit
+    low, middle, high = np.quantile(counts, [0.055, 0.5, 0.945], axis=1)
+    axes.bar(values, real, width=0.8, color=ACCENT, alpha=0.45, label="data")
+    axes.vlines(values, low, high, color=OTHER, linewidth=1.6)
+    axes.plot(values, middle, "o", color=OTHER, markersize=4.5, label="replications, 89 %")
+    axes.set(xlabel=name, ylabel="share" if share else "frequency (square-root scale)", ylim=(0, None))
+    if not share:
+        axes.set_yscale("function", functions=(_root, np.square))
+        axes.set_ylim(0, None)
+    if len(values) <= _TICKS or levels is not None:
+        shown = values[:: -(-len(values) // _TICKS)].astype(int)
+        axes.set_xticks(shown, [str(value if levels is None else levels[value]) for value in shown])
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    plain(axes)
 
 
-def statistic(observed: float, replicated: np.ndarray, name: str) -> Any:
-    """Plot the histogram of a test statistic over replications, and its value in the data."""
+def _root(values: np.ndarray) -> np.ndarray:
+    """Square roots, and 0 of numbers below 0, which matplotlib tries for margins."""
+    return np.sqrt(np.maximum(values, 0.0))
+
+
+def statistic(observed: float, replicated: np.ndarray, name: str, p_value: float) -> Any:
+    """Plot the histogram of a test statistic over replications, and its value in the data, with the p-value."""
     made, axes = figure()
     finite = replicated[np.isfinite(replicated)]
     axes.hist(finite, bins=40, color=MUTED, alpha=0.6, label="replications")
     axes.axvline(observed, color=ACCENT, linewidth=2, label="data")
     axes.set(xlabel=name, yticks=[])
-    axes.legend(frameon=False)
+    p = "p-value below 0.001" if p_value < 0.001 else f"p-value {p_value:.3f}"
+    axes.legend(frameon=False, title=p)
     plain(axes)
     axes.spines["left"].set_visible(False)
     return made

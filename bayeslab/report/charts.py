@@ -14,6 +14,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.plots.kernel_density import bounds, kernel_density, limits
 from bayeslab.plots.svg import shorten, text_width
 from bayeslab.report.markup import EMPTY, Markup, element, joined
 
@@ -37,7 +38,7 @@ type Array = NDArray[np.float64]
 WIDTH = 340.0
 _LEFT, _RIGHT = 8.0, 8.0
 _BINS = 20
-# Number of points of a smoothed density; its fine histogram has four bins for each.
+# Number of points of a smoothed density.
 _GRID = 90
 # Number of draws of a chain in a trace, and of replications in a check.
 TRACE_POINTS, REPLICATIONS = 200, 25
@@ -75,7 +76,9 @@ def density(
         The prior density of numbers. Where it is above one and a half times the highest posterior density, the line is
         cut off.
     """
-    low, high = _limits(draws)
+    within = bounds(draws)
+    low, high = (float(end) for end in np.quantile(draws, [0.003, 0.997]))
+    low, high = limits(low, high, 0.06, within)
     x = _Scale(low, high, _LEFT, WIDTH - _RIGHT)
     top, base = 24.0, 84.0
     before = EMPTY
@@ -86,7 +89,7 @@ def density(
             for v, h in zip(values, (base - top) * counts / counts.max(), strict=True)
         )
     else:
-        grid, height = _smoothed(draws, low, high)
+        grid, height = kernel_density(draws, low, high, _GRID, within)
         ceiling = float(height.max())
         if prior is not None:
             known = _shares(prior, low, high)
@@ -193,9 +196,10 @@ def check_curves(observed: Array, replicated: Array, name: str, says: str) -> Ma
     both = np.concatenate([observed, *rows])
     low = min(float(observed.min()), float(np.quantile(both, 0.002)))
     high = max(float(observed.max()), float(np.quantile(both, 0.998)))
-    low, high = _padded(low, high, 0.08)
-    curves = [_smoothed(row, low, high)[1] for row in rows if len(row) > 1]
-    grid, real = _smoothed(observed, low, high)
+    within = bounds(both)
+    low, high = limits(low, high, 0.08, within)
+    curves = [kernel_density(row, low, high, _GRID, within)[1] for row in rows if len(row) > 1]
+    grid, real = kernel_density(observed, low, high, _GRID, within)
     x, y = _Scale(low, high, _LEFT, WIDTH - _RIGHT), _Scale(0, max(c.max() for c in (*curves, real)), 150, 24)
     lines = [element("path", d=_path(x(grid), y(curve)), class_="replicated") for curve in curves]
     return _chart(
@@ -346,44 +350,12 @@ class _Scale:
 
 
 def _padded(low: float, high: float, by: float = 0.03) -> tuple[float, float]:
-    gap = high - low
-    if not gap > 1e-12 * max(abs(low), abs(high)):
-        gap = abs(low) or 1.0
-    return low - by * gap, high + by * gap
-
-
-def _limits(draws: Array) -> tuple[float, float]:
-    """The range of a density plot: 99.4 % of the draws, with a margin."""
-    low, high = np.quantile(draws, [0.003, 0.997])
-    return _padded(float(low), float(high), 0.06)
-
-
-def _smoothed(draws: Array, low: float, high: float, n: int = _GRID) -> tuple[Array, Array]:
-    """A kernel density estimate on a grid: the probability of a 360th of the range.
-
-    A fine histogram is convolved with a normal kernel of Silverman's bandwidth [1]_.
-
-    References
-    ----------
-    .. [1] Silverman (1986). Density Estimation for Statistics and Data Analysis. Equation 3.31.
-    """
-    fine = 4 * n
-    # In units of the range, so that squares of huge numbers do not overflow.
-    shares = (draws - low) / (high - low)
-    counts, edges = np.histogram(shares, fine, (0.0, 1.0))
-    q1, q3 = np.quantile(shares, [0.25, 0.75])
-    sd = float(shares.std())
-    width = max(0.9 * (min(sd, (q3 - q1) / 1.34) or sd) * len(draws) ** -0.2, 1 / n)
-    reach = min(fine - 1, int(4 * width * fine) + 1)
-    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / (fine * width)) ** 2)
-    curve = np.convolve(counts, kernel / kernel.sum(), mode="full")[reach : reach + fine] / len(draws)
-    at = np.linspace(0, fine - 1, n).astype(int)
-    return low + (high - low) * (edges[:-1] + 0.5 / fine)[at], curve[at]
+    return limits(low, high, by, (-math.inf, math.inf))
 
 
 def _shares(density: Callable[[Array], Array], low: float, high: float, n: int = 181) -> Array:
-    """A density at points from ``low`` to ``high``, in the unit of :func:`_smoothed`; infinite ones are cut off."""
-    values = density(np.linspace(low, high, n)) * (high - low) / (4 * _GRID)
+    """A density at points from ``low`` to ``high``, in units of this range; infinite ones are cut off."""
+    values = density(np.linspace(low, high, n)) * (high - low)
     finite = values[np.isfinite(values)]
     return np.nan_to_num(values, nan=0.0, posinf=float(finite.max()) if len(finite) else 0.0)
 

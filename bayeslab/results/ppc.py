@@ -246,7 +246,8 @@ def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
         known = ["density", "pit", *(["calibration"] if drawn.dtype.kind in "iub" else []), *STATISTICS]
         raise OptionError(f"unknown picture '{what}'{hint(what, known)}", code="unknown-word")
     function = STATISTICS[what]
-    return predictive.statistic(float(function(observed)), function(drawn), f"{what} of {name}")
+    real, replicated = float(function(observed)), np.asarray(function(drawn), float)
+    return predictive.statistic(real, replicated, f"{what} of {name}", two_sided(real, replicated))
 
 
 # ------------------------------------------------------------------------ decisions of a fit

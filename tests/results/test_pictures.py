@@ -64,10 +64,23 @@ def test_the_first_picture_of_a_family():
     assert [a.get_xlabel() for a in fit.plot().axes] == [a.get_xlabel() for a in fit.plot_clusters().axes]
 
 
-@pytest.mark.parametrize(("most", "axis"), [(4, "share"), (400, "density")])
-def test_heights_are_shares_only_of_single_values(most, axis):
-    """Counts in the hundreds have bins of many values each."""
+@pytest.mark.parametrize(("most", "axis"), [(1, "share"), (9, "frequency (square-root scale)"), (400, "density")])
+def test_discrete_outcomes_have_a_bar_for_each_value(most, axis):
+    """Frequencies of the data are bars; whole numbers that span hundreds have densities."""
     rng = np.random.default_rng(0)
     drawn = rng.integers(0, most + 1, size=(50, 20)).astype(float)
-    figure = density_overlay(drawn[0], drawn, "claims", discrete=True)
-    assert figure.axes[0].get_ylabel() == axis
+    axes = density_overlay(drawn[0], drawn, "claims", discrete=True).axes[0]
+    assert axes.get_ylabel() == axis
+    if most < 60:
+        counts = np.bincount(drawn[0].astype(int), minlength=most + 1) / (20 if most == 1 else 1)
+        assert [bar.get_height() for bar in axes.patches] == counts.tolist()
+
+
+def test_densities_of_positive_outcomes_end_at_zero():
+    rng = np.random.default_rng(0)
+    drawn = rng.exponential(size=(60, 400))
+    axes = density_overlay(drawn[0], drawn, "y", discrete=False).axes[0]
+    assert axes.get_xlim()[0] == 0 and all(line.get_xdata().min() >= 0 for line in axes.lines)
+    # The density of the exponential distribution at 0 is 1; unreflected curves have half of it.
+    starts = [line.get_ydata()[0] for line in axes.lines[:-1]]
+    assert np.mean(starts) == pytest.approx(0.9, abs=0.12)

@@ -190,6 +190,12 @@ def test_plots(right, what, tmp_path):
     assert file.stat().st_size > 5000
 
 
+def test_a_statistic_is_drawn_with_its_p_value(right):
+    axes = right.plot_check("max").axes[0]
+    p = right.check("max")["p_value"][0]
+    assert axes.get_legend().get_title().get_text() == f"p-value {p:.3f}"
+
+
 @pytest.mark.slow(why="statistical")
 def test_calibration_plot(binary):
     axes = binary.plot_check("calibration").axes[0]
