@@ -61,12 +61,15 @@ class Cells:
         Levels that the model declares; such a word is a level, not missing.
     met : set of str
         The words of ``words`` that occurred in a column; filled while columns are read.
+    named : mapping of str to tuple of str
+        Columns that have labels and units, by the key of the data section.
     """
 
     words: Mapping[str, float | None] = field(default_factory=dict)
     text: frozenset[str] = frozenset()
     levels: Mapping[str, frozenset[str]] = field(default_factory=dict)
     met: set[str] = field(default_factory=set, compare=False)
+    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, source: DataSource, levels: Mapping[str, frozenset[str]] | None = None) -> Cells:
@@ -80,7 +83,10 @@ class Cells:
         words = [
             entry.strip() if isinstance(entry, str) else as_words(np.array([entry]))[0] for entry in source.missing
         ]
-        return cls({str(word): number_in(word) for word in words}, frozenset(text), known)
+        named = {key: tuple(given) for key, given in (("labels", source.labels), ("units", source.units))}
+        derived = {*source.derive, *source.rename}
+        named = {key: tuple(name for name in given if name not in derived) for key, given in named.items()}
+        return cls({str(word): number_in(word) for word in words}, frozenset(text), known, named=named)
 
     def is_text(self, name: str) -> bool:
         return plain_name(name) in self.text
@@ -114,6 +120,12 @@ class Cells:
         ]
         for name in sorted(self.text - names.keys()):
             out.append(("text", f"'{name}' of data.text is not a column{hint(name, names)}"))
+        for key, given in self.named.items():
+            out += [
+                (f"column {key}", f"'{name}' of data.{key} is not a column{hint(name, names)}")
+                for name in given
+                if name not in names
+            ]
         return tuple(out)
 
     def _levels(self, name: str) -> frozenset[str]:

@@ -175,6 +175,23 @@ class DataSource(Spec):
         description="Computed columns: name: expression over columns. Reductions (mean, sd, ...) keep the "
         "values of the fit when the model predicts new data.",
     )
+    labels: dict[ColumnName, str] = Field(
+        default_factory=dict,
+        description="Titles of columns in plots and tables. Example: `radon: Radon level`.",
+    )
+    units: dict[ColumnName, str] = Field(
+        default_factory=dict, description="Units of columns, which plots and tables add. Example: `radon: pCi/L`."
+    )
+
+    def title(self, column: str) -> str:
+        """The label of a column, or its name, with its unit.
+
+        >>> source = DataSource(labels={"radon": "Radon level"}, units={"radon": "pCi/L", "area": "m²"})
+        >>> source.title("radon"), source.title("area"), source.title("floor")
+        ('Radon level (pCi/L)', 'area (m²)', 'floor')
+        """
+        known, unit = self.labels.get(column, column), self.units.get(column)
+        return f"{known} ({unit})" if unit else known
 
 
 class Family(Spec):

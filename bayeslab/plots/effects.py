@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.plots.figure import ACCENT, MUTED, OTHER, entry, figure, grid, plain
+from bayeslab.plots.figure import ACCENT, COLOURS, MUTED, entry, figure, grid, plain
 
 __all__ = ["Panel", "Series", "curves", "intervals"]
 
-# Colours that colour-blind readers can distinguish (Okabe and Ito 2008).
-_COLOURS = (ACCENT, OTHER, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8a8a8a")
 # Maximum number of panels in a row.
 _ACROSS = 3
 # Vertical jitter of binary observations, as a share of the height.
@@ -133,7 +131,7 @@ def _draw(axes: Any, panel: Panel) -> None:
         _cells(axes, at(panel.data[0]), panel.data[1], panel.data[2], apart=not numbers)
     many = len(panel.series)
     for number, series in enumerate(panel.series):
-        colour, label = _COLOURS[number % len(_COLOURS)], entry(series.label)
+        colour, label = COLOURS[number % len(COLOURS)], entry(series.label)
         x = at(series.x)
         if numbers:
             axes.fill_between(x, series.low, series.high, color=colour, alpha=0.2, linewidth=0)
@@ -155,6 +153,6 @@ def _cells(axes: Any, x: np.ndarray, y: np.ndarray, group: np.ndarray, *, apart:
     if apart:
         x = x + rng.uniform(-0.28, 0.28, len(x))
     for number in np.unique(group):
-        colour = MUTED if number < 0 else _COLOURS[int(number) % len(_COLOURS)]
+        colour = MUTED if number < 0 else COLOURS[int(number) % len(COLOURS)]
         chosen = group == number
         axes.plot(x[chosen], y[chosen], "o", color=colour, alpha=0.35, markersize=3.5, markeredgewidth=0, zorder=1)

@@ -10,10 +10,28 @@ from typing import Any
 
 from bayeslab.errors import BayeslabError, printable
 
-__all__ = ["ACCENT", "BAND", "MUTED", "OTHER", "entry", "figure", "grid", "plain"]
+__all__ = ["ACCENT", "BAND", "COLOURS", "MUTED", "OTHER", "drawn_elsewhere", "entry", "figure", "grid", "plain"]
 
 # Distinguishable with red-green colour blindness (Okabe and Ito 2008).
 ACCENT, OTHER, MUTED, BAND = "#0072B2", "#D55E00", "#8a8a8a", "#cfe3f1"
+COLOURS = (ACCENT, OTHER, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8a8a8a")
+# Palette and sizes of every figure.
+_STYLE: dict[str, Any] = {
+    "axes.edgecolor": "#3d4757",
+    "axes.labelcolor": "#1d2433",
+    "axes.labelsize": 10,
+    "axes.linewidth": 0.8,
+    "axes.titlesize": 10,
+    "figure.titlesize": 11,
+    "font.size": 10,
+    "legend.fontsize": 9,
+    "savefig.facecolor": "white",
+    "text.color": "#1d2433",
+    "xtick.color": "#3d4757",
+    "xtick.labelsize": 9,
+    "ytick.color": "#3d4757",
+    "ytick.labelsize": 9,
+}
 
 
 def figure(width: float = 6.4, height: float = 4.0) -> tuple[Any, Any]:
@@ -30,20 +48,50 @@ def grid(n: int, width: float, height: float, columns: int = 1) -> tuple[Any, li
     BayeslabError
         matplotlib is not installed.
     """
-    try:
-        import matplotlib.figure  # noqa: F401 (the kind of figure is kept, and outlives what it is made of)
-
-        kind = _kind()
-    except ImportError:
-        raise BayeslabError("plots need matplotlib: pip install 'bayeslab[notebook]'", code="not-installed") from None
+    kind, style = _kind_and_style()
     rows = -(-n // columns)
-    made = kind(figsize=(width, height), layout="constrained")
-    # Jupyter displays figures automatically only after pyplot has been used.
-    made._repr_png_ = partial(_png, made)
-    axes = made.subplots(rows, columns, squeeze=False).ravel().tolist()
+    with style:
+        made = kind(figsize=(width, height), layout="constrained")
+        # Jupyter displays figures automatically only after pyplot has been used.
+        made._repr_png_ = partial(_png, made)
+        axes = made.subplots(rows, columns, squeeze=False).ravel().tolist()
     for spare in axes[n:]:
         spare.set_axis_off()
     return made, axes[:n]
+
+
+def drawn_elsewhere(draw: Callable[[dict[str, Any]], Any]) -> Any:
+    """Return a figure that a library makes by pyplot, in our style, and not registered with pyplot any more.
+
+    Parameters
+    ----------
+    draw
+        Takes the options of the figure, and returns the figure.
+
+    Raises
+    ------
+    BayeslabError
+        matplotlib is not installed.
+    """
+    kind, style = _kind_and_style()
+    from matplotlib import pyplot
+
+    with style:
+        made = draw({"FigureClass": kind, "layout": "constrained"})
+    pyplot.close(made)
+    made._repr_png_ = partial(_png, made)
+    return made
+
+
+def _kind_and_style() -> tuple[type, Any]:
+    try:
+        import matplotlib.figure
+        from cycler import cycler
+
+        style: Any = _STYLE | {"axes.prop_cycle": cycler(color=COLOURS)}
+        return _kind(), matplotlib.rc_context(style)
+    except ImportError:
+        raise BayeslabError("plots need matplotlib: pip install 'bayeslab[notebook]'", code="not-installed") from None
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeslab.plots.figure import entry, figure
+from bayeslab.plots.figure import COLOURS, entry, figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["Drawn", "draw_chains", "draw_diagrams", "draw_level", "draw_states", "draw_transitions", "state_colors"]
 
 # Okabe and Ito's colours, distinguishable with colour blindness.
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#777777")
 # Transitions with a smaller probability are not drawn, and states with a smaller one at all times have no entry.
 _LEAST = 0.02
 
 
 def state_colors(n_states: int) -> list[str]:
     """Return a colour for each state."""
-    return [_COLORS[k % len(_COLORS)] for k in range(n_states)]
+    return [COLOURS[k % len(COLOURS)] for k in range(n_states)]
 
 
 def draw_states(
@@ -103,8 +102,8 @@ def draw_level(
     """Plot a series and its latent level with an 89 % band."""
     drawing, ax = figure(9, 3.6)
     ax.plot(times, series, ".", color="#888888", ms=4, label=entry(labels[0]))
-    ax.fill_between(times, level - 1.598 * sd, level + 1.598 * sd, color=_COLORS[0], alpha=0.25, lw=0, label="89 %")
-    ax.plot(times, level, color=_COLORS[0], lw=1.5, label="level")
+    ax.fill_between(times, level - 1.598 * sd, level + 1.598 * sd, color=COLOURS[0], alpha=0.25, lw=0, label="89 %")
+    ax.plot(times, level, color=COLOURS[0], lw=1.5, label="level")
     ax.set_xlabel(labels[1])
     ax.set_ylabel(labels[0])
     ax.set_title(labels[2], fontsize=10, loc="left")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.plots.figure import ACCENT, MUTED, OTHER, entry, figure, plain
+from bayeslab.plots.figure import ACCENT, COLOURS, MUTED, OTHER, entry, figure, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["calibration_plot", "learning_curve_plot", "scores_plot", "validation_curve_plot"]
 
 # Okabe and Ito (2008).
-_COLOURS = (ACCENT, OTHER, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def _style(i: int) -> dict[str, Any]:
-    return {"color": _COLOURS[i % len(_COLOURS)], "marker": _MARKS[i % len(_MARKS)], "markersize": 4}
+    return {"color": COLOURS[i % len(COLOURS)], "marker": _MARKS[i % len(_MARKS)], "markersize": 4}
 
 
 def scores_plot(scores: pd.DataFrame, measure: str, means: Mapping[str, float]) -> Any:
@@ -57,9 +56,7 @@ def learning_curve_plot(table: pd.DataFrame, target: str) -> Any:
     measure = table.columns[2]
     low, high = table.columns[3:5]
     for i, (name, rows) in enumerate(table.groupby("model", sort=False)):
-        axes.fill_between(
-            rows["size"], rows[low], rows[high], color=_COLOURS[i % len(_COLOURS)], alpha=0.15, linewidth=0
-        )
+        axes.fill_between(rows["size"], rows[low], rows[high], color=COLOURS[i % len(COLOURS)], alpha=0.15, linewidth=0)
         axes.plot(rows["size"], rows[measure], label=entry(name), **_style(i))
     axes.set(xlabel="training rows", ylabel=f"{measure} of '{target}' on other rows")
     axes.legend(frameon=False, fontsize="small")

@@ -9,10 +9,9 @@ import numpy as np
 
 from bayeslab.arrays import positions, real
 from bayeslab.errors import DataError
-from bayeslab.plots.figure import ACCENT, MUTED, OTHER, entry, figure, grid, plain
+from bayeslab.plots.figure import ACCENT, COLOURS, MUTED, OTHER, entry, figure, grid, plain
 
 __all__ = [
-    "PALETTE",
     "densities",
     "density_band",
     "ellipses",
@@ -23,11 +22,10 @@ __all__ = [
 ]
 
 # Okabe and Ito (2008); colours are repeated after these.
-PALETTE = (ACCENT, OTHER, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 
 
 def _colours(n: int) -> list[str]:
-    return [PALETTE[k % len(PALETTE)] for k in range(n)]
+    return [COLOURS[k % len(COLOURS)] for k in range(n)]
 
 
 def _mixed(probability: np.ndarray) -> np.ndarray:

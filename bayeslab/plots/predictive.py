@@ -10,7 +10,7 @@ import numpy as np
 from bayeslab.plots.figure import ACCENT, BAND, MUTED, OTHER, figure, plain
 from bayeslab.plots.kernel_density import bounds, kernel_density, limits
 
-__all__ = ["calibration_curve", "density_overlay", "pit_ecdf", "statistic"]
+__all__ = ["calibration_curve", "density_overlay", "pit_ecdf", "residuals", "statistic"]
 
 # Largest number of values with a tick each, of the span of values with a bar each, and points of a density.
 _TICKS, _SPAN, _GRID = 12, 60, 200
@@ -145,6 +145,24 @@ def pit_ecdf(values: np.ndarray, points: np.ndarray, lower: np.ndarray, upper: n
     axes.set(xlabel=f"LOO-PIT of {name}", ylabel="ECDF − uniform", xlim=(0, 1))
     axes.margins(y=0.25)
     axes.legend(frameon=False)
+    plain(axes)
+    return made
+
+
+def residuals(predicted: np.ndarray, values: np.ndarray, name: str) -> Any:
+    """Plot randomised quantile residuals over predicted means, with the 95 % interval of a calibrated model.
+
+    Parameters
+    ----------
+    predicted, values
+        Shape (cell,).
+    """
+    made, axes = figure()
+    axes.axhspan(-1.96, 1.96, color=BAND, linewidth=0, label="95 % of residuals if calibrated")
+    axes.axhline(0, color=MUTED, linewidth=0.8)
+    axes.plot(predicted, values, "o", color=ACCENT, alpha=0.6, markersize=4, markeredgewidth=0)
+    axes.set(xlabel=f"predicted mean of {name}", ylabel="quantile residual")
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
     plain(axes)
     return made
 

@@ -9,8 +9,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from bayeslab.plots.figure import ACCENT, BAND, MUTED, OTHER, figure, grid, plain
-from bayeslab.plots.mixture import PALETTE
+from bayeslab.plots.figure import ACCENT, BAND, COLOURS, MUTED, OTHER, figure, grid, plain
 from bayeslab.plots.network_svg import _place, _routes
 from bayeslab.plots.svg import Box, Waypoint, text_width
 from bayeslab.structure.partial_graph import PartialGraph
@@ -217,7 +216,7 @@ def score_traces(scores: np.ndarray, chains: Sequence[str]) -> Any:
     at = np.arange(0, scores.shape[1], every)
     bins = np.linspace(scores.min(), max(scores.max(), scores.min() + 1e-9), 40)
     for k, (trace, name) in enumerate(zip(scores, chains, strict=True)):
-        colour = PALETTE[k % len(PALETTE)]
+        colour = COLOURS[k % len(COLOURS)]
         left.plot(at, trace[at], color=colour, linewidth=0.7, alpha=0.8, label=f"chain {name}")
         share, _ = np.histogram(trace, bins, density=True)
         right.stairs(share, bins, orientation="horizontal", color=colour, linewidth=1.2)
@@ -274,7 +273,7 @@ def chain_agreement(by_chain: np.ndarray, mcse: np.ndarray, chains: Sequence[str
     for k, name in enumerate(chains):
         probabilities = by_chain[k][off]
         others = np.delete(by_chain, k, axis=0).mean(axis=0)[off] if n_chains > 1 else probabilities
-        colour = PALETTE[k % len(PALETTE)]
+        colour = COLOURS[k % len(COLOURS)]
         axes.errorbar(
             others, probabilities, yerr=error, fmt="o", markersize=3.5, linewidth=0.6, alpha=0.7, color=colour,
             label=f"chain {name}", markeredgewidth=0,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.plots.figure import ACCENT, MUTED, figure, grid, plain
-from bayeslab.plots.mixture import PALETTE
+from bayeslab.plots.figure import ACCENT, COLOURS, MUTED, figure, grid, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +112,7 @@ def days(table: pd.DataFrame) -> Any:
     """
     made, axes = figure(6.6, 3.8)
     for k, (topic, rows) in enumerate(table.groupby("topic")):
-        colour = PALETTE[k % len(PALETTE)]
+        colour = COLOURS[k % len(COLOURS)]
         share, sd = rows["share"].to_numpy(), rows["sd"].to_numpy()
         low, high = np.maximum(share - 2 * sd, 0), share + 2 * sd
         axes.fill_between(rows["day"], low, high, color=colour, alpha=0.2, linewidth=0)

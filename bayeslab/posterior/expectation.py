@@ -67,8 +67,8 @@ class Expectation(Protocol):
     @property
     def observed(self) -> np.ndarray | None: ...
 
-    def quantity(self, scale: Scale) -> str:
-        """A description of the expected outcome, such as ``probability of low = 1``."""
+    def quantity(self, scale: Scale, outcome: str = "") -> str:
+        """A description of the expected outcome, such as ``probability of low = 1``; ``outcome``: its title."""
         ...
 
     def bounded(self, scale: Scale) -> bool:

@@ -96,6 +96,8 @@ MEANING: Mapping[str, str] = MappingProxyType(
         "levels": "Levels that differ only in case or spaces.",
         "text": "Columns of text that look like numbers.",
         "equal rows": "Rows that occur more than once.",
+        "column labels": "Titles of columns in the model file.",
+        "column units": "Units of columns in the model file.",
         "missing": "Cells without a value.",
         "prior": "Whether a prior was used, and whether it rather than the data determines a quantity.",
         "parameters": "Whether the number of parameters is known.",

@@ -53,7 +53,13 @@ class Reported(Protocol):
         ci_kind: Literal["eti", "hdi"] = "eti",
     ) -> pd.DataFrame: ...
 
-    def plot(self, what: str | None = None, *, columns: Sequence[str] | None = None) -> Any: ...
+    def plot(
+        self,
+        kind: str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        var_names: str | Sequence[str] | None = None,
+    ) -> Any: ...
 
 
 def record(fit: Reported) -> Fitted:

@@ -28,7 +28,9 @@ def section(fit: Reported) -> Markup:
         gone = int(np.sum(column.absent()))
         along = " × ".join(column.dims) if column.dims else "no names"
         role = element("span", "outcome", class_="tag") if name in outcomes else EMPTY
-        cells = (joined([name, " ", role]), along, f"{gone:,}" if gone else "none", *_described(column))
+        title = fit.model.data.title(name)
+        more = joined([element("br"), element("span", title, class_="mute small")]) if title != name else EMPTY
+        cells = (joined([name, " ", role, more]), along, f"{gone:,}" if gone else "none", *_described(column))
         rows.append(cells)
     parts = [paragraph(f"{describe(data)}.")]
     heads = ["column", "along", "missing", "values", "sketch"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ def section(fit: Reported) -> Markup:
     parts: list[Markup] = []
     try:
         found = what_if(few)
-        parts += [_curves(found, n_draws), panel(found)]
+        parts += [_curves(found, n_draws, fit.model.data.title), panel(found, fit.model.data.title)]
     except BayeslabError as error:
         parts.append(paragraph(f"There are no curves and no sliders: {error.message}.", class_="mute"))
     if len(expectation.rows) <= _ROWS:
@@ -56,10 +57,10 @@ def explorer(fit: Reported) -> Markup:
     OptionError, DataError
         As for :func:`bayeslab.report.what_if.what_if`.
     """
-    return panel(what_if(thinned(fit, _DRAWS)[0]))
+    return panel(what_if(thinned(fit, _DRAWS)[0]), fit.model.data.title)
 
 
-def _curves(found: WhatIf, n_draws: int) -> Markup:
+def _curves(found: WhatIf, n_draws: int, titled: Callable[[str], str]) -> Markup:
     """The expected outcome over each predictor."""
     pictures = []
     for k, slider in enumerate(found.sliders[:_CURVES]):
@@ -67,16 +68,17 @@ def _curves(found: WhatIf, n_draws: int) -> Markup:
         at[:, k] = np.arange(len(slider.values))
         values = found.values(at)
         low, high = np.quantile(values, [_TAIL, 1 - _TAIL], axis=0)
-        says = f"Expected outcome over {slider.name}, with its 89 % interval"
+        title = titled(slider.name)
+        says = f"Expected outcome over {title}, with its 89 % interval"
         if slider.numeric and len(slider.values) > _FEW:
-            made = charts.curve(np.asarray(slider.values, float), values.mean(axis=0), low, high, slider.name, says)
+            made = charts.curve(np.asarray(slider.values, float), values.mean(axis=0), low, high, title, says)
         else:
             rows = [
                 charts.Interval(_text(slider, j), float(values[:, j].mean()), [(float(low[j]), float(high[j]))])
                 for j in range(min(len(slider.values), _LEVELS))
             ]
             made = charts.intervals(rows, says)
-        pictures.append(element("figure", made, element("figcaption", f"over {slider.name}")))
+        pictures.append(element("figure", made, element("figcaption", f"over {title}")))
     about = (
         f"The {found.quantity} over each predictor with its 89 % credible interval, from {n_draws:,} posterior draws."
         f" Other predictors are at {_typical(found)}."
@@ -105,8 +107,11 @@ def _words(slider: Slider) -> list[str]:
     return words
 
 
-def panel(found: WhatIf) -> Markup:
-    """Sliders and lists for the predictors, with the expected outcome; the page's script computes it."""
+def panel(found: WhatIf, titled: Callable[[str], str] = str) -> Markup:
+    """Sliders and lists for the predictors, with the expected outcome; the page's script computes it.
+
+    ``titled``: the titles of columns.
+    """
     controls = []
     for k, slider in enumerate(found.sliders):
         if slider.numeric and len(slider.values) > _FEW:
@@ -121,7 +126,7 @@ def panel(found: WhatIf) -> Markup:
                 for j in range(len(slider.values))
             ]
             control = element("select", *options, data_slider=k)
-        controls.append(element("label", element("span", slider.name), control, shown))
+        controls.append(element("label", element("span", titled(slider.name)), control, shown))
     values = found.values(found.start()[None])[:, 0]
     low, high = np.quantile(values, [_TAIL, 1 - _TAIL])
     answer = element(
@@ -149,7 +154,7 @@ def panel(found: WhatIf) -> Markup:
             element(
                 "div",
                 *controls,
-                paragraph(f"{found.quantity}: ".capitalize(), answer),
+                paragraph(f"{found.quantity[:1].upper()}{found.quantity[1:]}: ", answer),
                 class_="whatif",
                 data_model=json.dumps(content, separators=(",", ":")),
             ),

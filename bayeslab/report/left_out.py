@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from bayeslab.errors import BayeslabError
 from bayeslab.plots.svg import shorten
@@ -15,7 +14,7 @@ from bayeslab.report.markup import Markup, element, joined, paragraph, table
 from bayeslab.results.calibrate import uniform_bands
 from bayeslab.results.compare import Loo, loo, observations
 from bayeslab.results.fitted import Fitted
-from bayeslab.results.ppc import loo_pit
+from bayeslab.results.ppc import loo_pit, quantile_residuals
 from bayeslab.results.psis import good_k
 
 __all__ = ["section"]
@@ -57,8 +56,7 @@ def section(fit: Fitted, both: Mapping[str, tuple[Array, Array]]) -> Markup:
         observed, drawn = both[name]
         labels = [label for term, label in named if term == name]
         labels = labels if len(labels) == len(pit) else [str(i + 1) for i in range(len(pit))]
-        # A probability below that of one draw is not known.
-        residuals = norm.ppf(np.clip(pit, 0.5 / draws, 1 - 0.5 / draws))
+        residuals = quantile_residuals(pit, draws)
         pictures += [_pit_chart(name, pit), _residual_chart(name, drawn.mean(axis=0), residuals)]
         far = np.argsort(-np.abs(residuals), kind="stable")[:_ROWS]
         rows += [

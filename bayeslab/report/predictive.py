@@ -59,7 +59,7 @@ def section(fit: Reported) -> Checked:
         return Checked(paragraph(f"There is no predictive check: {error.message}.", class_="mute"), False)
     pictures, lines = [], []
     for name, (observed, drawn) in list(both.items())[:_OUTCOMES]:
-        pictures.append(_picture(fit, name, observed, drawn))
+        pictures.append(_picture(fit, name, fit.model.data.title(name), observed, drawn))
         column = fit.data.dataset.columns.get(name)
         if column is None or not column.text:
             lines += [_line(name, word, observed, drawn) for word in _STATISTICS]
@@ -90,24 +90,24 @@ def _line(name: str, word: str, observed: Array, drawn: Array) -> tuple[Any, ...
     return (name, word, f"{real:.4g}", f"{made.mean():.4g}", f"{low:.4g} to {high:.4g}", marked)
 
 
-def _picture(fit: Reported, name: str, observed: Array, drawn: Array) -> Markup:
+def _picture(fit: Reported, name: str, title: str, observed: Array, drawn: Array) -> Markup:
     finite = drawn[np.isfinite(drawn)]
     whole = bool(np.all(observed == np.floor(observed)) and np.all(finite[:5000] == np.floor(finite[:5000])))
     if whole and finite.size:
         values = np.unique(np.concatenate([np.unique(observed), np.unique(finite)]))
         if len(values) <= 60 and values[-1] - values[0] <= 60:
-            return _bars(fit, name, observed, drawn, np.arange(values[0], values[-1] + 1))
-    says = f"Densities of {name}: the data (thick) over {min(charts.REPLICATIONS, len(drawn))} replications (thin)"
-    return element("figure", charts.check_curves(observed, drawn, name, says), element("figcaption", says))
+            return _bars(fit, name, title, observed, drawn, np.arange(values[0], values[-1] + 1))
+    says = f"Densities of {title}: the data (thick) over {min(charts.REPLICATIONS, len(drawn))} replications (thin)"
+    return element("figure", charts.check_curves(observed, drawn, title, says), element("figcaption", says))
 
 
-def _bars(fit: Reported, name: str, observed: Array, drawn: Array, values: Array) -> Markup:
+def _bars(fit: Reported, name: str, title: str, observed: Array, drawn: Array, values: Array) -> Markup:
     labels = fit.data.labels.get(name)
     named = labels is not None and len(labels) > values.max() and values.min() >= 0
     words = [str(labels[int(v)]) if named and labels is not None else f"{v:.0f}" for v in values]
     shares = np.array([(drawn == v).mean(axis=1) for v in values])
     low, high = np.quantile(shares, [0.055, 0.945], axis=1)
     real = np.array([(observed == v).mean() for v in values])
-    says = f"Relative frequencies of {name}: the data (bars), and replications (dots with 89 % intervals)"
-    chart = charts.check_bars(words, real, low, high, shares.mean(axis=1), name, says)
+    says = f"Relative frequencies of {title}: the data (bars), and replications (dots with 89 % intervals)"
+    chart = charts.check_bars(words, real, low, high, shares.mean(axis=1), title, says)
     return element("figure", chart, element("figcaption", says))

@@ -19,7 +19,7 @@ from scipy.special import expit, ndtr
 
 from bayeslab.errors import DataError
 from bayeslab.posterior.expectation import Scale
-from bayeslab.results.effects.predictors import expectation_of, predictor
+from bayeslab.results.effects.predictors import expectation_of, predictor, quantity_of
 from bayeslab.results.effects.rows import chosen_rows, grid
 from bayeslab.results.fitted import Fitted, posterior_values
 
@@ -173,7 +173,8 @@ def what_if(fit: Fitted) -> WhatIf:
     parts: list[Part] = []
     for k in range(len(sliders)):
         parts += _part((k,), at(varied((k,)), "link") - base[:, None], base)
-    made = WhatIf(expectation.quantity("response"), sliders, base, parts, "identity", np.ones(len(base)), {})
+    quantity = quantity_of(fit, expectation, "response")
+    made = WhatIf(quantity, sliders, base, parts, "identity", np.ones(len(base)), {})
     rng = np.random.default_rng(0)
     random = np.stack([rng.integers(0, len(slider.values), _ROWS) for slider in sliders], axis=1)
     truth = at(random, "link")

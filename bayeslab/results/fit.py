@@ -16,7 +16,6 @@ from bayeslab.errors import OptionError, hint
 from bayeslab.labelled import Group, Variable
 from bayeslab.posterior.averaging import AVERAGED
 from bayeslab.report.writing import Report, check_path
-from bayeslab.results import pictures
 from bayeslab.results.clusters import clusters, density, plot_clusters, plot_trace
 from bayeslab.results.effects.pictures import plot_effects
 from bayeslab.results.effects.quantities import comparisons, predictions, slopes
@@ -1071,27 +1070,48 @@ class Fit(Fitted):
 
         return calibration(self, data, bins, node, ci_prob, seed)
 
-    def plot(self, what: str | None = None, *, columns: Sequence[str] | None = None) -> Any:
+    def plot(
+        self,
+        kind: str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        var_names: str | Sequence[str] | None = None,
+    ) -> Any:
         """Plot the fit; a matplotlib figure.
+
+        Axes have the ``labels`` and ``units`` of the model file's data section.
 
         Parameters
         ----------
-        what
-            Name of a plot of ``fit.learner.plot``, :meth:`plot_clusters`, :meth:`plot_states`, ``fit.process.plot``,
-            :meth:`plot_features`, ``fit.topics.plot``, ``fit.structures.plot`` or :meth:`plot_check`. None: the plot
+        kind
+            Of the draws, by ArviZ: ``trace``, ``rank``, ``autocorrelation``, ``posterior``, ``prior`` (with the
+            posterior), ``forest``, ``pairs``, ``energy``. Of predictions: ``ppc`` (the data over replications),
+            ``loo_pit``, ``residuals``, ``calibration``, or a statistic such as ``max``. Of regressions: ``effects``.
+            Of the family: a name of ``fit.learner.plot``, :meth:`plot_clusters`, :meth:`plot_states`,
+            ``fit.process.plot``, :meth:`plot_features`, ``fit.topics.plot`` or ``fit.structures.plot``. None: the plot
             that suits the model, which is regions of a learner, components of a mixture, the path of a hidden Markov
             model, the function of a Gaussian process, loadings of latent features, words of topics, the edge
-            probabilities of sampled structures, or else the data over replications.
+            probabilities of sampled structures, or else ``ppc``.
         columns
             Columns on the axes, for plots that have a choice.
+        var_names
+            For plots of draws: names of nodes or rows as the summary prints them. None: the first of the posterior.
 
         Raises
         ------
         OptionError
-            The model has no such plot.
-        """
+            The fit has no such plot; the message lists those it has.
 
-        return pictures.draw(self, what or pictures.first(self), columns)
+        Examples
+        --------
+        >>> import bayeslab as bl
+        >>> data = {"x": [0, 1, 2, 3], "y": [1.0, 3.1, 4.9, 7.0]}
+        >>> fit = bl.fit(bl.Model(model=bl.Regression(formula="y ~ x")), data, runs=None, seed=1)
+        >>> fit.plot("forest", var_names=["b", "sigma"]).savefig("forest.svg")  # doctest: +SKIP
+        """
+        from bayeslab.results import pictures
+
+        return pictures.draw(self, kind or pictures.first(self), columns, var_names)
 
     def plot_check(self, what: str = "density", *, node: str | None = None) -> Any:
         """Plot a predictive check; a matplotlib figure.
@@ -1099,8 +1119,9 @@ class Fit(Fitted):
         Parameters
         ----------
         what
-            ``density`` (the data over replications), ``pit`` (LOO-PIT against uniform), ``calibration``
-            (of the last value's probabilities), or a statistic such as ``max``.
+            ``density`` (the data over replications), ``pit`` (LOO-PIT against uniform), ``residuals`` (normal quantiles
+            of LOO-PIT over predicted means), ``calibration`` (of the last value's probabilities), or a statistic such
+            as ``max``.
         node
             The outcome, if the model predicts several.
         """

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FittedProcess", "process_of"]
 
+PICTURES = ("function", "components", "leave_one_out")
+
 type Band = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 # Number of hyperparameter draws over which variances are averaged.
@@ -220,9 +222,8 @@ class FittedProcess:
             Probability of the band.
         """
 
-        pictures = ("function", "components", "leave_one_out")
-        if what not in pictures:
-            raise OptionError(f"unknown picture '{what}'{hint(what, pictures)}", code="unknown-word")
+        if what not in PICTURES:
+            raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}", code="unknown-word")
         resolved = self._resolved
         if what == "leave_one_out":
             table = self.leave_one_out()

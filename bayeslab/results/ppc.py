@@ -17,6 +17,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -47,7 +48,10 @@ from bayeslab.streams import stream
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["STATISTICS", "calibration", "check", "decide", "loo_pit", "replications", "two_sided"]
+__all__ = [
+    "CHECKS", "STATISTICS", "calibration", "check", "decide", "loo_pit", "quantile_residuals", "replications",
+    "two_sided",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 type Statistic = str | Callable[[Array], Array]
@@ -75,6 +79,10 @@ STATISTICS: Mapping[str, Callable[[Array], Array]] = {
     "zeros": lambda v: (v == 0).mean(axis=-1),
     "autocorrelation": _lag_one,
 }
+
+
+# Plots of predictive checks, besides those of statistics.
+CHECKS = ("density", "pit", "residuals", "calibration")
 
 
 def two_sided(observed: float, replicated: Array) -> float:
@@ -217,6 +225,24 @@ def loo_pit(fit: Fitted, seed: int | None = None) -> dict[str, Array]:
     return out
 
 
+def quantile_residuals(pit: Array, n_draws: int) -> Array:
+    """Randomised quantile residuals [1]_: normal quantiles of LOO-PIT values, standard normal if calibrated.
+
+    Parameters
+    ----------
+    pit
+        Shape (observation,).
+    n_draws
+        Number of posterior draws: a probability below that of half a draw is not known.
+
+    References
+    ----------
+    .. [1] Dunn, Smyth (1996). Randomized quantile residuals. Journal of Computational and Graphical Statistics 5(3),
+       236-244.
+    """
+    return np.array([NormalDist().inv_cdf(p) for p in np.clip(pit, 0.5 / n_draws, 1 - 0.5 / n_draws)])
+
+
 def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
     """See :meth:`bayeslab.results.fit.Fit.plot_check`."""
 
@@ -225,16 +251,20 @@ def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
         raise OptionError(f"the model does not predict '{node}'{hint(node, both)}", code="unknown-variable")
     name = node or next(iter(both))
     observed, drawn = both[name]
+    title = fit.model.data.title(name)
     if what == "density":
         discrete = bool(np.all(observed == np.floor(observed)) and np.all(drawn[:50] == np.floor(drawn[:50])))
         levels = fit.data.labels.get(name) if discrete else None
         if levels is not None and len(levels) <= max(observed.max(), drawn.max()):
             levels = None
-        return predictive.density_overlay(observed, drawn, name, discrete=discrete, levels=levels)
+        return predictive.density_overlay(observed, drawn, title, discrete=discrete, levels=levels)
     if what == "pit":
         values = loo_pit(fit)[name]
         bands = uniform_bands(len(values), 50, np.random.default_rng(0))
-        return predictive.pit_ecdf(values, bands.points, bands.lower, bands.upper, name)
+        return predictive.pit_ecdf(values, bands.points, bands.lower, bands.upper, title)
+    if what == "residuals":
+        residuals = quantile_residuals(loo_pit(fit)[name], len(drawn))
+        return predictive.residuals(drawn.mean(axis=0), residuals, title)
     if what == "calibration":
         table = calibration(fit, None, 10, name, 0.89, None)
         table = table[table["state"] == table["state"].iloc[-1]]
@@ -243,11 +273,12 @@ def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
         return predictive.calibration_curve(table["predicted"].to_numpy(), share, low, high, event)
     if what not in STATISTICS:
         # Only outcomes whose values have probabilities can be calibrated.
-        known = ["density", "pit", *(["calibration"] if drawn.dtype.kind in "iub" else []), *STATISTICS]
+        whole = bool(np.all(observed == np.round(observed)))
+        known = [*(word for word in CHECKS if word != "calibration" or whole), *STATISTICS]
         raise OptionError(f"unknown picture '{what}'{hint(what, known)}", code="unknown-word")
     function = STATISTICS[what]
     real, replicated = float(function(observed)), np.asarray(function(drawn), float)
-    return predictive.statistic(real, replicated, f"{what} of {name}", two_sided(real, replicated))
+    return predictive.statistic(real, replicated, f"{what} of {title}", two_sided(real, replicated))
 
 
 # ------------------------------------------------------------------------ decisions of a fit

@@ -81,10 +81,10 @@ class ExpectedResponse:
             return None
         return lowered.y if lowered.trials is None else lowered.y / lowered.trials
 
-    def quantity(self, scale: Scale) -> str:
+    def quantity(self, scale: Scale, outcome: str = "") -> str:
         """A description of the expected response."""
         lowered = self.lowered
-        response, chosen = lowered.formula.response, lowered.likelihood
+        response, chosen = outcome or lowered.formula.response, lowered.likelihood
         if scale == "link":
             return f"linear predictor of {response}"
         if chosen.levels is not None:

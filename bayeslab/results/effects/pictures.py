@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ from bayeslab.errors import OptionError, hint, listed
 from bayeslab.plots.effects import Panel, Series, curves
 from bayeslab.posterior.expectation import Expectation, Scale
 from bayeslab.results.effects.estimates import Effects
-from bayeslab.results.effects.predictors import Predictor, expectation_of, predictor
+from bayeslab.results.effects.predictors import Predictor, expectation_of, predictor, quantity_of
 from bayeslab.results.effects.quantities import comparisons, predictions, slopes
 from bayeslab.results.effects.rows import sample
 from bayeslab.results.fitted import Fitted
@@ -69,7 +69,8 @@ def plot_effects(
                 effects = slopes(fit, name, at=here, **options)
         cells = _observed(fit, expectation, axes) if data and what == "predictions" and scale == "response" else None
         one = predictor(fit, expectation, axes[0])
-        made, legend = _panels(effects, axes, expectation, cells, named=one.levels is not None or one.binary)
+        titled, named = fit.model.data.title, one.levels is not None or one.binary
+        made, legend = _panels(effects, axes, expectation, cells, titled, named=named)
         panels += made
         null = effects.null
     if len(panels) > _MOST_PANELS:
@@ -77,10 +78,10 @@ def plot_effects(
             f"{len(panels)} panels are too many for one figure: choose predictors (of), or give fewer columns (by)",
             code="too-large",
         )
-    quantity = expectation.quantity(scale)
+    quantity = quantity_of(fit, expectation, scale)
     label = quantity if what == "predictions" else f"{kind or _USUAL[what]} of the {quantity}"
     if what == "comparisons":
-        label = f"{label}: {', '.join(names)}"
+        label = f"{label}: {', '.join(map(fit.model.data.title, names))}"
     return curves(panels, label, legend, null)
 
 
@@ -121,12 +122,13 @@ def _panels(
     axes: list[str],
     expectation: Expectation,
     cells: tuple[list[np.ndarray], np.ndarray] | None,
+    titled: Callable[[str], str],
     *,
     named: bool,
 ) -> tuple[list[Panel], str]:
     """Panels for the combinations of facets; the first column that varies gives the series, others give the facets.
 
-    ``named``: whether the values along the horizontal axis are names, or 0 and 1.
+    ``titled``: the titles of columns. ``named``: whether the values along the horizontal axis are names, or 0 and 1.
     """
     import pandas as pd
 
@@ -140,7 +142,7 @@ def _panels(
     out = []
     order = {name: k for k, name in enumerate(axes)}
     for key, part in _split(frame, facets):
-        title = ", ".join(f"{name} = {_text(value)}" for name, value in zip(facets, key, strict=True))
+        title = ", ".join(f"{titled(name)} = {_text(value)}" for name, value in zip(facets, key, strict=True))
         pieces = _split(part, [series_name] if series_name else [])
         series = [
             Series(
@@ -165,8 +167,8 @@ def _panels(
                         group[these] = number
             x = _as_names(values[0]) if named else values[0]
             data = x[inside], outcomes[inside], group[inside]
-        out.append(Panel(axes[0], title, series, data))
-    return out, series_name
+        out.append(Panel(titled(axes[0]), title, series, data))
+    return out, titled(series_name) if series_name else ""
 
 
 def _same(cells: np.ndarray, known: np.ndarray, value: Any) -> np.ndarray | None:

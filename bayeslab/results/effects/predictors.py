@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import OptionError, hint, listed
-from bayeslab.posterior.expectation import Expectation
+from bayeslab.posterior.expectation import Expectation, Scale
 from bayeslab.results.fitted import Fitted
 
 __all__ = ["SUMMARIES", "Predictor", "expectation_of", "predictor"]
@@ -45,6 +45,11 @@ def expectation_of(fit: Fitted) -> Expectation:
             code="not-applicable",
         )
     return made
+
+
+def quantity_of(fit: Fitted, expectation: Expectation, scale: Scale) -> str:
+    """A description of the expected outcome with the label and the unit of the outcome."""
+    return expectation.quantity(scale, fit.model.data.title(expectation.outcome))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from bayeslab.errors import BayeslabError, OptionError, hint, listed
 from bayeslab.posterior.expectation import Expectation, Scale
 from bayeslab.results.effects.averages import Groups, averaged, groups_of
 from bayeslab.results.effects.estimates import Effects, check_columns, check_interval, check_rope, draws_array
-from bayeslab.results.effects.predictors import Predictor, expectation_of, predictor
+from bayeslab.results.effects.predictors import Predictor, expectation_of, predictor, quantity_of
 from bayeslab.results.effects.rows import Rows, chosen_rows
 from bayeslab.results.fitted import Fitted, posterior_values
 
@@ -134,7 +134,7 @@ def predictions(
     values = averaged(
         [request.rows.at({})], request.groups, posterior_values(fit), scale, request.rows, combine=lambda each: each[0]
     )
-    return request.effects(f"{request.expectation.quantity(scale)}, {request.where()}", None, [({}, values)])
+    return request.effects(f"{quantity_of(fit, request.expectation, scale)}, {request.where()}", None, [({}, values)])
 
 
 # ------------------------------------------------------------------------------------------------ comparisons
@@ -191,7 +191,7 @@ def comparisons(
 
     each = {name: partial(compared, name, wanted) for name, wanted in _chosen(expectation, of).items()}
     parts, left_out = _possible(each, everything=of is None)
-    title = f"{kind} of the {expectation.quantity(scale)}, {request.where()}"
+    title = f"{kind} of the {quantity_of(fit, expectation, scale)}, {request.where()}"
     difference = kind == "difference"
     made = request.effects(title, 0.0 if difference else 1.0, parts, ratios=not difference)
     return replace(made, left_out=left_out)
@@ -380,7 +380,7 @@ def slopes(
 
     each = {name: partial(slope, name, one) for name, one in chosen.items()}
     parts, left_out = _possible(each, everything=of is None)
-    title = f"{kind} of the {expectation.quantity(scale)}, {request.where()}"
+    title = f"{kind} of the {quantity_of(fit, expectation, scale)}, {request.where()}"
     return replace(request.effects(title, 0.0, parts, ratios=kind != "slope"), left_out=left_out)
 
 

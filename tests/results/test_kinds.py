@@ -1,0 +1,94 @@
+"""The kinds of plots of a fit: which it has, what they show, and what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayeslab as bl
+from bayeslab.results.pictures import kinds
+from tests.cli.calls import call
+from tests.refusals import refused
+
+RNG = np.random.default_rng(4)
+X = RNG.normal(size=40)
+DATA = {"x": X, "y": 1 + 2 * X + RNG.normal(size=40)}
+GENERAL = ["trace", "rank", "autocorrelation", "posterior", "forest", "pairs", "prior"]
+
+
+@pytest.fixture(scope="module")
+def fit(tmp_path_factory):
+    model = bl.Model(name="line", model=bl.Regression(formula="y ~ x"))
+    options = {"draws": 200, "tune": 200, "chains": 2, "cores": 1}
+    return bl.fit(model, DATA, "nuts", runs=tmp_path_factory.mktemp("runs"), progress=False, seed=1, **options)
+
+
+def test_which_kinds_a_fit_has(fit):
+    assert kinds(fit)[:11] == [*GENERAL, "energy", "ppc", "loo_pit", "residuals"] and kinds(fit)[-1] == "effects"
+    exact = bl.fit(fit.model, DATA, "exact", runs=None, progress=False, seed=1)
+    assert "energy" not in kinds(exact) and kinds(exact)[:7] == GENERAL
+    mixture = bl.Model(model={"family": "mixture", "columns": ["y"], "components": 2})
+    em = bl.fit(mixture, DATA, "em", runs=None, progress=False, seed=1)
+    assert kinds(em)[:2] == ["components", "density"] and "trace" in kinds(em)
+    assert not {"rank", "posterior", "forest", "pairs", "effects"} & set(kinds(em))
+
+
+@pytest.mark.slow(why="large")
+@pytest.mark.parametrize("kind", [*GENERAL, "energy", "ppc", "loo_pit", "residuals", "effects", "max"])
+def test_every_kind_is_drawn(fit, kind, tmp_path):
+    import matplotlib.pyplot
+
+    made = fit.plot(kind)
+    made.savefig(tmp_path / "picture.svg")
+    assert (tmp_path / "picture.svg").stat().st_size > 5000
+    # Figures are not registered with pyplot, which would show them twice in a notebook.
+    assert not matplotlib.pyplot.get_fignums()
+
+
+def test_quantities_of_choice(fit):
+    axes = fit.plot("trace", var_names=["b", "sigma"]).axes
+    assert [a.get_title() for a in axes if a.get_title()] == ["b[x]", "sigma"]
+    shown = {tuple(line.get_ydata()) for line in axes[1].lines}
+    assert shown == {tuple(chain) for chain in fit.posterior["sigma"].to_numpy()}
+    title = fit.plot("forest", var_names="sigma").get_suptitle()
+    assert title.startswith("line: means, 50 and 89 % intervals")
+    with refused("option.unknown-variable", "'sigmma'.*'sigma'"):
+        fit.plot("trace", var_names="sigmma")
+    with refused("option.not-applicable", "var_names.*'ppc'"):
+        fit.plot("ppc", var_names="sigma")
+    with refused("option.not-applicable", "columns.*'trace'"):
+        fit.plot("trace", columns=["x"])
+
+
+def test_what_is_left_out_is_named():
+    model = bl.Model(name="many", model=bl.Graph(nodes={"mu[g]": "Normal(0, 1)", "y[obs_id]": "Normal(mu[g], 1)"}))
+    data = {"g": [f"g{k:02d}" for k in range(20)] * 2, "y": RNG.normal(size=40)}
+    many = bl.fit(model, data, runs=None, progress=False, seed=1)
+    title = many.plot("posterior").get_suptitle()
+    assert title.endswith("the first 12 of 20; var_names chooses")
+
+
+def test_residuals_are_normal_quantiles_of_loo_pit(fit):
+    from scipy import stats
+
+    (points,) = (line for line in fit.plot("residuals").axes[0].lines if line.get_marker() == "o")
+    assert points.get_ydata() == pytest.approx(stats.norm.ppf(fit.loo_pit()["y"]))
+
+
+def test_an_unknown_kind_lists_those_of_the_run(fit, capsys):
+    with refused("option.unknown-word", "'energie'; it has trace, rank, .*effects; did you mean 'energy'"):
+        fit.plot("energie")
+    code, _, error = call(capsys, "plot", fit.folder, "components")
+    assert code == 1 and "no picture 'components'; it has trace, rank" in error and len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("suffix", "start"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
+def test_formats_and_dots_per_inch(fit, capsys, tmp_path, suffix, start):
+    sizes = []
+    for dpi in (50, 100):
+        file = tmp_path / f"picture{dpi}{suffix}"
+        code, out, _ = call(capsys, "plot", fit.folder, "forest", "--vars", "b[x],sigma", "-o", file, "--dpi", dpi)
+        assert code == 0 and out.strip() == f"written {file}"
+        assert file.read_bytes().startswith(start)
+        sizes.append(int.from_bytes(file.read_bytes()[16:20], "big") if suffix == ".png" else 1)
+    assert sizes[1] == pytest.approx(2 * sizes[0], abs=1) or suffix != ".png"
