@@ -21,6 +21,15 @@ def command(
             "--out", "-o", metavar="FILE", help="File to write; default RUN/report.html, for several runs report.html."
         ),
     ] = None,
+    rope: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rope",
+            metavar="NAME=LOW,HIGH",
+            help="Region of practical equivalence of a quantity, such as b[x]=-0.1,0.1; the page has its posterior"
+            " probability. Repeatable.",
+        ),
+    ] = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> int:
@@ -33,6 +42,7 @@ def command(
     from bayeslab.report.writing import Report
     from bayeslab.run_folder.folder import RunFolder
 
+    regions = _regions(rope or [])
     folders = {str(path): RunFolder.existing(path).path for path in runs}
     path = out or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     check_output(path, *runs, force=force)
@@ -46,7 +56,7 @@ def command(
         except BayeslabError as error:
             opened[name] = BrokenRun(folder, error)
             broken = broken or error
-    page = Report(html_of(opened))
+    page = Report(html_of(opened, regions or None))
     page.save(path, force=True)
     if broken is not None:
         raise broken
@@ -56,3 +66,18 @@ def command(
     else:
         print(f"written {path}")
     return 3 if "fail" in statuses.values() else 0
+
+
+def _regions(words: list[str]) -> dict[str, tuple[float, float]]:
+    """Regions by quantity: ``NAME=LOW,HIGH``, in which the name may contain ``=``."""
+    out = {}
+    for word in words:
+        name, equals, text = word.rpartition("=")
+        try:
+            low, high = (float(part) for part in text.split(","))
+        except ValueError:
+            raise typer.BadParameter(f"--rope takes NAME=LOW,HIGH, such as b[x]=-0.1,0.1, not '{word}'") from None
+        if not equals or name.strip() in out:
+            raise typer.BadParameter(f"--rope '{word}': " + ("the name is missing" if not equals else "given twice"))
+        out[name.strip()] = (low, high)
+    return out

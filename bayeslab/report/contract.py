@@ -10,6 +10,7 @@ from bayeslab.data.bound import Data
 from bayeslab.language.spec import Model
 from bayeslab.posterior.contract import Posterior
 from bayeslab.results.fitted import Fitted
+from bayeslab.results.rope import Regions
 from bayeslab.results.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Reported(Protocol):
         *,
         ci_prob: float = 0.89,
         ci_kind: Literal["eti", "hdi"] = "eti",
+        rope: Regions | None = None,
     ) -> pd.DataFrame: ...
 
     def plot(

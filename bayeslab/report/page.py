@@ -29,6 +29,7 @@ from bayeslab.report.markup import Markup, element, joined, paragraph
 from bayeslab.report.priors import priors_of
 from bayeslab.report.style import SCRIPT, STYLE
 from bayeslab.report.words import headline
+from bayeslab.results.rope import Regions
 
 __all__ = ["BrokenRun", "explorer_of", "html_of"]
 
@@ -48,13 +49,15 @@ class BrokenRun:
         self.path, self.error = path, error
 
 
-def html_of(runs: Mapping[str, Reported | BrokenRun]) -> str:
+def html_of(runs: Mapping[str, Reported | BrokenRun], rope: Regions | None = None) -> str:
     """The report of one or more runs as the text of an HTML file.
 
     Parameters
     ----------
     runs
         The runs by name, in the order of the page.
+    rope
+        Regions of practical equivalence, as for :meth:`bayeslab.results.fit.Fit.summary`.
     """
     several = len(runs) > 1
     anchors = {name: f"run-{k}" for k, name in enumerate(runs, 1)}
@@ -72,7 +75,7 @@ def html_of(runs: Mapping[str, Reported | BrokenRun]) -> str:
         if isinstance(run, BrokenRun):
             inside = unfinished.article(run.path, run.error)
         else:
-            inside = _article(run, name if several else "", anchors[name], len(runs))
+            inside = _article(run, name if several else "", anchors[name], len(runs), rope)
         parts.append(element("article", inside, id=anchors[name]))
     title = f"{', '.join(runs)}: report" if len(runs) < 4 else f"{len(runs)} runs: report"
     return _document(title, joined(parts, "\n"))
@@ -95,9 +98,9 @@ def explorer_of(source: Reported | Network) -> str:
     return _document(title, joined([element("h1", title), panel]))
 
 
-def _article(fit: Reported, name: str, anchor: str, n_runs: int) -> Markup:
+def _article(fit: Reported, name: str, anchor: str, n_runs: int, rope: Regions | None) -> Markup:
     """The sections of a run."""
-    quantities = posterior.quantities_of(fit)
+    quantities = posterior.quantities_of(fit, rope)
     checked = predictive.section(fit)
     heading, picture = family.section(fit)
     intervals = "eti89_lb" in quantities.frame

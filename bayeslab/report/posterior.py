@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +18,7 @@ from bayeslab.report.markup import EMPTY, Markup, details, element, joined, para
 from bayeslab.report.priors import Priors
 from bayeslab.results import convergence
 from bayeslab.results.render import More, Table, headings, lines_of
+from bayeslab.results.rope import Region, Regions, regions_of
 
 __all__ = ["PROBABILITIES", "Quantities", "quantities_of", "section"]
 
@@ -28,8 +29,8 @@ PROBABILITIES = (0.5, 0.89, 0.95)
 _ROWS, _FORESTS, _FOREST_ROWS, _DENSITIES = 2_000, 8, 40, 12
 # Maximum length of a prior in the table.
 _TEXT = 60
-# Number of rows of the table that are not folded.
-_VISIBLE = 30
+# Number of rows of the table that are not folded, and of regions of practical equivalence that are listed.
+_VISIBLE, _REGIONS = 30, 12
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,13 @@ class Quantities:
         The summary, with the ends of all intervals if it has any.
     blocks : list of Block
         The draws by variable, without internal ones.
+    regions : mapping of str to tuple of float
+        Regions of practical equivalence by row.
     """
 
     frame: pd.DataFrame
     blocks: list[convergence.Block]
+    regions: Mapping[str, Region] = field(default_factory=dict)
 
     def draws(self, label: str) -> Array | None:
         """The draws of a row of the summary, shape (chain, draw); None if the row has no draws."""
@@ -59,20 +63,21 @@ class Quantities:
         return {block.label(i): (block, i) for block in self.blocks for i in range(block.size)}
 
 
-def quantities_of(fit: Reported) -> Quantities:
-    """The summary of a fit with intervals of 50, 89 and 95 %."""
+def quantities_of(fit: Reported, rope: Regions | None = None) -> Quantities:
+    """The summary of a fit with intervals of 50, 89 and 95 %, and the shares in regions of practical equivalence."""
     shown = [name for name in fit.posterior.data_vars if not str(name).startswith("_")]
     blocks = convergence.blocks(of_dataset(fit.posterior.to_dataset()[shown]))
-    frame = fit.summary()
+    frame = fit.summary(rope=rope)
+    regions = {} if rope is None else regions_of(rope, [str(label) for label in frame.index])
     if "eti89_lb" not in frame:
-        return Quantities(frame, blocks)
+        return Quantities(frame, blocks, regions)
     labels = [block.label(i) for block in blocks for i in range(block.size)]
     if fit.has_group("exact_posterior") or labels != list(frame.index):
         for prob in (0.5, 0.95):
             other = fit.summary(ci_prob=prob)
             for end in ("lb", "ub"):
                 frame[f"eti{100 * prob:g}_{end}"] = other[f"eti{100 * prob:g}_{end}"]
-        return Quantities(frame, blocks)
+        return Quantities(frame, blocks, regions)
 
     def ends(draws: Array) -> Array:
         ordered = np.sort(draws.reshape(len(draws), -1), axis=1)
@@ -82,7 +87,7 @@ def quantities_of(fit: Reported) -> Quantities:
     more = convergence.in_batches(blocks, ends)
     for k, column in enumerate(("eti50_lb", "eti50_ub", "eti95_lb", "eti95_ub")):
         frame[column] = more[:, k]
-    return Quantities(frame, blocks)
+    return Quantities(frame, blocks, regions)
 
 
 def section(quantities: Quantities, priors: Priors, n_runs: int = 1) -> Markup:
@@ -100,6 +105,15 @@ def section(quantities: Quantities, priors: Priors, n_runs: int = 1) -> Markup:
     densities, some_prior = _densities(quantities, priors)
     pictures = [*densities, *_forests(quantities)]
     parts = [_table(quantities.frame, priors, max(100, _ROWS // n_runs))]
+    if quantities.regions:
+        listed = [f"{label} from {low:g} to {high:g}" for label, (low, high) in quantities.regions.items()]
+        shown = ", ".join(listed[:_REGIONS])
+        more = f" and {len(listed) - _REGIONS:,} more" if len(listed) > _REGIONS else ""
+        if len(listed) > 1 and len(set(quantities.regions.values())) == 1:
+            low, high = next(iter(quantities.regions.values()))
+            shown, more = f"from {low:g} to {high:g} for {len(listed):,} quantities", ""
+        about = f"Regions of practical equivalence (ROPE): {shown}{more}. in_rope is the posterior probability of each."
+        parts.append(paragraph(about, class_="mute"))
     if pictures:
         parts.append(element("div", *pictures, class_="charts"))
         bars = "Bars are equal-tailed credible intervals of 50, 89 and 95 %, dots are means; the table has the numbers."

@@ -26,6 +26,7 @@ from bayeslab.results.fitted import Fitted, joined, log_evidence
 from bayeslab.results.functions import Functions, functions_of
 from bayeslab.results.on_demand import on_demand
 from bayeslab.results.render import Table, exact_summary, fit_html, pick_rows, summary, summary_table
+from bayeslab.results.rope import with_shares
 from bayeslab.results.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from bayeslab.results.gaussian_process import FittedProcess
     from bayeslab.results.learner import FittedLearner
     from bayeslab.results.render import Table
+    from bayeslab.results.rope import Regions
     from bayeslab.results.states import States
     from bayeslab.results.structures import Structures
     from bayeslab.results.topics import FittedTopics
@@ -125,6 +127,7 @@ class Fit(Fitted):
         *,
         ci_prob: float = 0.89,
         ci_kind: Literal["eti", "hdi"] = "eti",
+        rope: Regions | None = None,
     ) -> pd.DataFrame:
         """Mean, sd, credible interval, ESS and R-hat of every quantity, with ArviZ's column names.
 
@@ -143,12 +146,32 @@ class Fit(Fitted):
             Names of the nodes or rows to include, as the summary prints them: ``"b"``, ``"b[size]"``.
         ci_prob, ci_kind
             Probability and kind (``eti``: equal tails, ``hdi``: highest density) of the interval.
+        rope
+            Regions of practical equivalence: the two ends of one for all quantities, or regions by row (``b[size]``) or
+            node (``b``). The column ``in_rope`` has the share of the draws within.
 
         Raises
         ------
         OptionError
             There is no such node or row; the message suggests the most similar name.
+
+        Examples
+        --------
+        >>> import bayeslab as bl
+        >>> data = {"x": [0, 1, 2, 3], "y": [1.0, 3.1, 4.9, 7.0]}
+        >>> fit = bl.fit(bl.Model(model=bl.Regression(formula="y ~ x")), data, runs=None, seed=1)
+        >>> float(fit.summary("b", rope={"b[x]": (-0.1, 0.1)})["in_rope"].iloc[0])
+        0.0
         """
+        if rope is not None:
+            if self.has_group("cross_validation") or self.has_group("parent_sets"):
+                raise OptionError("rope: this run has no posterior draws of quantities", code="not-applicable")
+            whole = with_shares(self.summary(ci_prob=ci_prob, ci_kind=ci_kind), self.light_group("posterior"), rope)
+            return (
+                whole
+                if var_names is None
+                else pick_rows(whole, [var_names] if isinstance(var_names, str) else var_names)
+            )
         if var_names is None:
             return self.summary_table(ci_prob=ci_prob, ci_kind=ci_kind).frame()
         names = [var_names] if isinstance(var_names, str) else [str(name) for name in var_names]
@@ -1129,7 +1152,7 @@ class Fit(Fitted):
 
         return plot_check(self, what, node)
 
-    def report(self, path: str | Path | None = None, *, force: bool = False) -> Report:
+    def report(self, path: str | Path | None = None, *, force: bool = False, rope: Regions | None = None) -> Report:
         """The report of the fit: one HTML page for any reader, without Python and without a network.
 
         Parameters
@@ -1138,6 +1161,8 @@ class Fit(Fitted):
             The file to write; None: nothing is written.
         force
             Whether an existing file is replaced.
+        rope
+            Regions of practical equivalence, as for :meth:`summary`.
 
         Returns
         -------
@@ -1147,7 +1172,7 @@ class Fit(Fitted):
         Raises
         ------
         OptionError
-            The file exists and ``force`` is not set, or its folder does not exist.
+            The file exists and ``force`` is not set, its folder does not exist, or ``rope`` names no quantity.
 
         Example
         -------
@@ -1159,7 +1184,7 @@ class Fit(Fitted):
 
         if path is not None:
             check_path(path, force=force)
-        made = Report(html_of({self.model.name: self}))
+        made = Report(html_of({self.model.name: self}, rope))
         if path is not None:
             made.save(path, force=force)
         return made

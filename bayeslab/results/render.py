@@ -403,6 +403,8 @@ def _cell(column: str, value: float, decimals: int | None, constant: bool) -> _C
             return _Cell("constant") if constant else _Cell("–" if math.isnan(value) else "inf", "fail")
         status: Status = "pass" if value <= checks.R_HAT_WARN else "warn" if value <= checks.R_HAT_FAIL else "fail"
         return _Cell(f"{value:.3f}" if value < checks.APART else f"{value:.2f}", status)
+    if column == "in_rope":
+        return _Cell("–" if math.isnan(value) else f"{value:.3f}")
     # Quantities learned from all rows have no values by fold.
     if math.isnan(value) and (column.startswith("ess_") or column in ("median", "sd over folds")):
         return _Cell("–")
