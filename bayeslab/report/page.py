@@ -31,7 +31,7 @@ from bayeslab.report.style import SCRIPT, STYLE
 from bayeslab.report.words import headline
 from bayeslab.results.rope import Regions
 
-__all__ = ["BrokenRun", "explorer_of", "html_of"]
+__all__ = ["BrokenRun", "document", "explorer_of", "html_of"]
 
 
 class BrokenRun:
@@ -78,7 +78,7 @@ def html_of(runs: Mapping[str, Reported | BrokenRun], rope: Regions | None = Non
             inside = _article(run, name if several else "", anchors[name], len(runs), rope)
         parts.append(element("article", inside, id=anchors[name]))
     title = f"{', '.join(runs)}: report" if len(runs) < 4 else f"{len(runs)} runs: report"
-    return _document(title, joined(parts, "\n"))
+    return document(title, joined(parts, "\n"))
 
 
 def explorer_of(source: Reported | Network) -> str:
@@ -95,7 +95,7 @@ def explorer_of(source: Reported | Network) -> str:
         title, panel = source.model.name, explorer.network_panel(network(source))
     else:
         title, panel = source.model.name, effects.explorer(source)
-    return _document(title, joined([element("h1", title), panel]))
+    return document(title, joined([element("h1", title), panel]))
 
 
 def _article(fit: Reported, name: str, anchor: str, n_runs: int, rope: Regions | None) -> Markup:
@@ -132,7 +132,7 @@ def _article(fit: Reported, name: str, anchor: str, n_runs: int, rope: Regions |
     return joined([element("header", *head), *body], "\n")
 
 
-def _document(title: str, body: Markup) -> str:
+def document(title: str, body: Markup) -> str:
     """The HTML file. It loads nothing: its content security policy allows only the embedded script, styles and images.
 
     Inline styles are allowed because the SVG files of matplotlib have them.

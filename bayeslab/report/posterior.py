@@ -14,6 +14,7 @@ from bayeslab.labelled import of_dataset
 from bayeslab.plots.svg import shorten
 from bayeslab.report import charts
 from bayeslab.report.contract import Reported
+from bayeslab.report.forest_picker import finite, picker
 from bayeslab.report.markup import EMPTY, Markup, details, element, joined, paragraph, table
 from bayeslab.report.priors import Priors
 from bayeslab.results import convergence
@@ -120,6 +121,9 @@ def section(quantities: Quantities, priors: Priors, n_runs: int = 1) -> Markup:
         if some_prior:
             bars += " Dashed lines are prior densities, on the scale of the posterior density."
         parts.append(paragraph(bars, class_="mute"))
+    # Rows of vectors on pages of several runs are in their tables.
+    vectors = {name: finite(rows) for name, rows in _vectors(quantities).items()} if n_runs == 1 else {}
+    parts.append(picker({name: rows for name, rows in vectors.items() if rows}))
     return joined(parts)
 
 
@@ -206,25 +210,35 @@ def _densities(quantities: Quantities, priors: Priors) -> tuple[list[Markup], bo
     return out, some_prior
 
 
-def _forests(quantities: Quantities) -> list[Markup]:
-    """A forest plot for each vector of the posterior."""
+def _vectors(quantities: Quantities) -> dict[str, list[charts.Interval]]:
+    """The rows of each vector of the posterior."""
     frame = quantities.frame
     if "eti95_lb" not in frame:
-        return []
-    vectors: dict[str, list[int]] = {}
-    for place, label in enumerate(map(str, frame.index)):
-        if "[" in label:
-            vectors.setdefault(label.partition("[")[0], []).append(place)
-    out = []
-    for name, places in list(vectors.items())[:_FORESTS]:
-        shown = places[:_FOREST_ROWS]
-        rows = [
-            charts.Interval(str(frame.index[k]).removeprefix(name)[1:-1], _middle(frame.iloc[k]), _ends(frame.iloc[k]))
-            for k in shown
-        ]
+        return {}
+    middle = frame["mean"].to_numpy(float)
+    if "median" in frame:
+        middle = np.where(np.isnan(middle), frame["median"].to_numpy(float), middle)
+    ends = np.stack(
+        [frame[f"eti{100 * p:g}_{side}"].to_numpy(float) for p in PROBABILITIES for side in ("lb", "ub")], 1
+    )
+    vectors: dict[str, list[charts.Interval]] = {}
+    for k, label in enumerate(map(str, frame.index)):
+        name, bracket, inside = label.partition("[")
+        if bracket:
+            low = ends[k].tolist()
+            row = charts.Interval(inside[:-1], float(middle[k]), list(zip(low[::2], low[1::2], strict=True)))
+            vectors.setdefault(name, []).append(row)
+    return vectors
+
+
+def _forests(quantities: Quantities) -> list[Markup]:
+    """A forest plot for each vector of the posterior."""
+    vectors, out = _vectors(quantities), []
+    for name, every in list(vectors.items())[:_FORESTS]:
+        rows = every[:_FOREST_ROWS]
         if not any(np.isfinite(row.middle) for row in rows):
             continue
-        some = f", the first {len(shown)} of {len(places):,}" if len(shown) < len(places) else ""
+        some = f", the first {len(rows)} of {len(every):,}" if len(rows) < len(every) else ""
         says = f"Means and intervals of {name}{some}; the table has the numbers"
         caption = element("figcaption", f"{name}{some}")
         out.append(element("figure", caption, charts.intervals(rows, says)))

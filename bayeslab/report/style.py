@@ -61,6 +61,8 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 .whatif label {display: grid; grid-template-columns: 9em 1fr 6em; gap: .2em 1em; align-items: center; padding: .15em 0}
 .whatif input, .whatif select, .choices select {width: 100%; font: inherit; color: inherit; background: var(--paper)}
 .answer {font-weight: 600}
+.forest .controls {display: flex; flex-wrap: wrap; gap: .6em 1.4em; align-items: start} .forest label {display: grid}
+.forest select {font: inherit; color: inherit; background: var(--paper); max-width: min(24em, 85vw); min-width: 9em}
 .net {display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 230px), 1fr)); gap: .6em}
 .net > .answer {grid-column: 1 / -1} .net h4 {margin: 0 0 .2em; font-size: 1em}
 .variable {border: 1px solid var(--line); border-radius: 4px; padding: .4em .6em}
@@ -234,6 +236,68 @@ for (const panel of document.querySelectorAll(".net")) {
   }
   for (const check of checks) check.addEventListener("change", update);
   update();
+}
+// Forest plots of rows of choice.
+const drawing = (name, attributes, ...inside) => {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...inside);
+  return made;
+};
+for (const panel of document.querySelectorAll(".forest")) {
+  const vectors = JSON.parse(panel.dataset.forest), most = 60, width = 440, step = 17;
+  const [vector, search, order, list] = ["vector", "search", "order", "rows"]
+    .map((name) => panel.querySelector(`[data-pick=${name}]`));
+  const draw = () => {
+    const {name, rows, left} = vectors[vector.value], chosen = new Set([...list.selectedOptions].map((o) => o.value));
+    const wanted = [...list.options].filter((option) => !chosen.size || chosen.has(option.value))
+      .map((option) => rows[option.value]);
+    if (order.value === "mean") wanted.sort((a, b) => b[1] - a[1]);
+    if (order.value === "width") wanted.sort((a, b) => b[5] - b[4] - a[5] + a[4]);
+    const shown = wanted.slice(0, most), numbers = shown.flatMap((row) => row.slice(1));
+    let low = Math.min(...numbers), high = Math.max(...numbers);
+    if (!(high > low)) {low -= Math.abs(low) || 1; high += Math.abs(high) || 1}
+    const gap = (high - low) * 0.03, start = 170, x = (v) => start + (width - start - 10) * (v - low + gap)
+      / (high - low + 2 * gap), base = step * shown.length + 8;
+    const svg = drawing("svg", {viewBox: `0 0 ${width} ${base + 22}`, class: "chart", role: "img"});
+    const says = `Means and intervals of ${name}: ${shown.map((row) => `${row[0]} ${short(row[1])}`).join(", ")}`;
+    svg.append(drawing("title", {}, says));
+    if (low < 0 && high > 0) svg.append(drawing("line", {x1: x(0), x2: x(0), y1: 2, y2: base, class: "zero"}));
+    shown.forEach(([label, middle, ...ends], k) => {
+      const y = step * k + 11, text = label.length > 24 ? `${label.slice(0, 23)}…` : label;
+      svg.append(drawing("text", {x: start - 6, y: y + 4, "text-anchor": "end", class: "s"},
+        text, drawing("title", {}, label)));
+      for (let i = ends.length / 2 - 1; i >= 0; i--) {
+        svg.append(drawing("line", {x1: x(ends[2 * i]), x2: x(ends[2 * i + 1]), y1: y, y2: y, class: `i${i}`}));
+      }
+      svg.append(drawing("circle", {cx: x(middle), cy: y, r: 2.6, class: "dot", "data-row": label,
+        "data-mean": middle}));
+    });
+    if (shown.length) {
+      svg.append(drawing("line", {x1: start, x2: width - 10, y1: base, y2: base, class: "axis"}));
+      const rough = (high - low) / 4, unit = 10 ** Math.floor(Math.log10(rough));
+      const tick = unit * [1, 2, 5, 10].find((factor) => factor * unit >= rough * 0.999);
+      for (let v = Math.ceil(low / tick); v * tick <= high; v++) {
+        svg.append(drawing("line", {x1: x(v * tick), x2: x(v * tick), y1: base, y2: base + 4, class: "axis"}),
+          drawing("text", {x: x(v * tick), y: base + 16, "text-anchor": "middle", class: "s"}, short(v * tick)));
+      }
+    }
+    panel.querySelector(".drawn").replaceChildren(svg);
+    const some = shown.length < wanted.length ? `, of which the first ${shown.length} are drawn` : "";
+    panel.querySelector(".answer").textContent = `${wanted.length} of ${rows.length} rows of ${name}${some}`
+      + (left ? `; ${left} more are in the table only` : "");
+  };
+  const fill = () => {
+    const text = search.value.toLowerCase(), old = new Set([...list.selectedOptions].map((o) => o.value));
+    list.replaceChildren(...vectors[vector.value].rows.flatMap((row, k) => row[0].toLowerCase().includes(text)
+      ? [new Option(row[0], k, false, old.has(String(k)))] : []));
+    draw();
+  };
+  vector.addEventListener("change", () => {list.replaceChildren(); search.value = ""; fill()});
+  search.addEventListener("input", fill);
+  order.addEventListener("change", draw); list.addEventListener("change", draw);
+  panel.hidden = false;
+  fill();
 }
 for (const note of document.querySelectorAll(".noscript")) note.hidden = true;
 addEventListener("beforeprint", () => {
