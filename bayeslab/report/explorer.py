@@ -63,11 +63,30 @@ def network_panel(net: Network) -> Markup:
         "div",
         *boxes,
         element("p", "Nothing is observed.", class_="answer", aria_live="polite"),
+        _value_of_information(names),
         class_="net",
         data_net=json.dumps(content, separators=(",", ":")),
     )
     note = paragraph("Without JavaScript the buttons have no effect.", class_="mute noscript")
     return joined([paragraph(about), made, note])
+
+
+def _value_of_information(names: Sequence[str]) -> Markup:
+    """A list of variables to ask about, and an empty list of what each other variable would tell about it."""
+    options = [element("option", "none", value="")]
+    options += [element("option", name, value=k) for k, name in enumerate(names)]
+    about = (
+        "The value of an observation is the expected reduction of the entropy of the variable asked about, in bits,"
+        " given what is observed now."
+    )
+    return element(
+        "div",
+        element("label", "What should be observed next to learn about ", element("select", *options, data_query=True)),
+        element("p", about, class_="mute small"),
+        element("p", class_="entropy", aria_live="polite"),
+        element("ol"),
+        class_="value",
+    )
 
 
 def _box(k: int, name: str, states: Sequence[str], probabilities: Sequence[float]) -> Markup:

@@ -64,7 +64,10 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 .forest .controls {display: flex; flex-wrap: wrap; gap: .6em 1.4em; align-items: start} .forest label {display: grid}
 .forest select {font: inherit; color: inherit; background: var(--paper); max-width: min(24em, 85vw); min-width: 9em}
 .net {display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 230px), 1fr)); gap: .6em}
-.net > .answer {grid-column: 1 / -1} .net h4 {margin: 0 0 .2em; font-size: 1em}
+.net > .answer, .net > .value {grid-column: 1 / -1}
+.value select {font: inherit; color: inherit; background: var(--paper); max-width: 100%}
+.value ol:empty {display: none}
+ .net h4 {margin: 0 0 .2em; font-size: 1em}
 .variable {border: 1px solid var(--line); border-radius: 4px; padding: .4em .6em}
 .net button {display: grid; grid-template-columns: minmax(0, 1fr) 5em max-content; gap: .5em;
   width: 100%; font: inherit; color: inherit; background: none;
@@ -202,17 +205,50 @@ for (const panel of document.querySelectorAll(".net")) {
     }
     return product([{of: [kept], values: new Array(net.sizes[kept]).fill(1)}, ...factors]).values;
   };
+  const query = panel.querySelector("[data-query]"), entropy = panel.querySelector(".entropy");
+  const evidence = (v, state) => ({of: [v], values: Array.from({length: net.sizes[v]}, (_, j) => Number(j === state))});
+  // Mutual information of every unobserved variable and the one asked about: sums over its states.
+  const value = (factors, chosen, found, total) => {
+    const list = panel.querySelector(".value ol"), asked = query.value === "" ? -1 : Number(query.value);
+    list.replaceChildren();
+    entropy.textContent = "";
+    if (asked < 0) return;
+    if (chosen.has(asked)) {entropy.textContent = `${net.names[asked]} is observed or set.`; return}
+    const prior = found[asked].map((p) => p / total);
+    const now = prior.reduce((sum, p) => sum - (p > 0 ? p * Math.log2(p) : 0), 0);
+    const others = [...net.sizes.keys()].filter((v) => v !== asked && !chosen.has(v)), bits = others.map(() => 0);
+    prior.forEach((p, state) => {
+      if (!(p > 0)) return;
+      const given = [...factors, evidence(asked, state)];
+      others.forEach((v, k) => {
+        marginal(given, v).forEach((joint, j) => {
+          if (joint > 0) bits[k] += joint / total * Math.log2(joint / p / found[v][j]);
+        });
+      });
+    });
+    const order = others.map((v, k) => [Math.max(0, bits[k]), v]).sort((a, b) => b[0] - a[0] || a[1] - b[1]);
+    list.append(...order.map(([gain, v]) => {
+      const item = document.createElement("li");
+      item.textContent = `${net.names[v]}: ${gain.toFixed(4)} bits`;
+      item.dataset.of = v; item.dataset.bits = gain;
+      return item;
+    }));
+    entropy.textContent = `The entropy of ${net.names[asked]} is now ${now.toFixed(4)} bits.`;
+    entropy.dataset.bits = now;
+  };
   const update = () => {
     const chosen = new Map(buttons.filter((button) => button.getAttribute("aria-pressed") === "true")
       .map((button) => [Number(button.dataset.variable), Number(button.dataset.state)]));
     const set = new Set(checks.filter((check) => check.checked).map((check) => Number(check.dataset.do)));
     const factors = net.factors.map((factor, v) => set.has(v) && chosen.has(v)
       ? {of: [v], values: new Array(net.sizes[v]).fill(1)} : factor);
-    for (const [v, state] of chosen) {
-      factors.push({of: [v], values: Array.from({length: net.sizes[v]}, (_, j) => Number(j === state))});
-    }
+    for (const [v, state] of chosen) factors.push(evidence(v, state));
     const found = net.sizes.map((_, v) => marginal(factors, v)), total = found[0].reduce((sum, p) => sum + p, 0);
-    if (!(total > 0)) {answer.textContent = "These findings are impossible together."; return}
+    if (!(total > 0)) {
+      answer.textContent = "These findings are impossible together.";
+      entropy.textContent = ""; panel.querySelector(".value ol").replaceChildren();
+      return;
+    }
     for (const button of buttons) {
       const p = found[button.dataset.variable][button.dataset.state] / total;
       button.querySelector(".p").textContent = p.toFixed(4);
@@ -223,6 +259,7 @@ for (const panel of document.querySelectorAll(".net")) {
     const shown = total < 0.001 ? total.toExponential(3) : short(total);
     answer.textContent = words.length ? `${words.join(", ")}; probability of what is observed: ${shown}`
       : "Nothing is observed.";
+    value(factors, chosen, found, total);
   };
   for (const button of buttons) {
     button.addEventListener("click", () => {
@@ -235,6 +272,7 @@ for (const panel of document.querySelectorAll(".net")) {
     });
   }
   for (const check of checks) check.addEventListener("change", update);
+  query.addEventListener("change", update);
   update();
 }
 // Forest plots of rows of choice.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -108,3 +109,54 @@ def test_clicks_give_the_probabilities_of_python(tmp_path):
                 continue
             for j, state in enumerate(states):
                 assert numbers[names.index(name), j] == pytest.approx(truth[name][state], abs=1e-9)
+
+
+def brute_force(net, target, given, action):
+    """Entropy of the target and its mutual information with each other variable, in bits, from the whole joint table.
+
+    The joint probability is the product of the tables, without those of variables that are set.
+    """
+    names = list(net.states)
+    joint = np.zeros([len(net.states[name]) for name in names])
+    plain = net.plain
+    for cell in itertools.product(*(range(n) for n in joint.shape)):
+        at = dict(zip(names, cell, strict=True))
+        fixed = {**given, **action}
+        if any(net.states[name][at[name]] != state for name, state in fixed.items()):
+            continue
+        terms = [plain.tables[n][(*(at[p] for p in plain.parents[n]), at[n])] for n in names if n not in action]
+        joint[cell] = np.prod(terms)
+    joint /= joint.sum()
+
+    def entropy(*kept):
+        p = joint.sum(axis=tuple(k for k, name in enumerate(names) if name not in kept)).ravel()
+        return -np.sum(p[p > 0] * np.log2(p[p > 0]))
+
+    rest = [name for name in names if name != target and name not in given and name not in action]
+    return entropy(target), {name: entropy(target) + entropy(name) - entropy(target, name) for name in rest}
+
+
+@needs_browser
+@pytest.mark.slow(why="processes")
+def test_the_value_of_information_is_that_of_the_joint_table(tmp_path):
+    net = network(ASIA)
+    names = list(net.states)
+    leaves = [n for n in names if not list(net.graph.successors(n))]
+    target = next(n for n in names if list(net.graph.predecessors(n)) and list(net.graph.successors(n)))
+    cause = next(n for n in net.graph.predecessors(target))
+    given, action = {leaves[-1]: net.states[leaves[-1]][0]}, {cause: net.states[cause][0]}
+    for number, (findings, actions) in enumerate([({}, {}), (given, {}), (given, action)]):
+        html = pressed(explorer_of(net), net, findings | actions, list(actions))
+        at = f'<option value="{names.index(target)}">{target}<'
+        assert html.count(at) == 1
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        made = dom(html.replace(at, at.replace(">", " selected>", 1)), folder)
+        now, truth = brute_force(net, target, findings, actions)
+        shown = {names[int(v)]: float(bits) for v, bits in re.findall(r'<li data-of="(\d+)" data-bits="([^"]+)"', made)}
+        assert shown == pytest.approx(truth, abs=1e-9)
+        assert list(shown.values()) == sorted(shown.values(), reverse=True)
+        assert float(re.search(r'class="entropy"[^>]*data-bits="([^"]+)"', made)[1]) == pytest.approx(now, abs=1e-9)
+        acted = net.do(actions) if actions else net
+        ours = {one.variable: one.bits for one in acted.information_value(target, findings)}
+        assert {name: ours[name] for name in truth} == pytest.approx(truth, abs=1e-9)
