@@ -1,4 +1,4 @@
-"""A Bayes net of tables written out in the model language: a node for each variable, one for each table."""
+"""A Bayes net written out in the model language: a node for each variable, and nodes for its table or coefficients."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, listed
 from bayeslab.families.bayes_net.net import Net, resolved
+from bayeslab.families.bayes_net.normal_nodes import Linear, centred, prior_of
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import unknown
-from bayeslab.language.expansion import Expansion, check_columns, nested, numbers, unsupported
+from bayeslab.language.expansion import Expansion, check_columns, nested, number, numbers, unsupported
 from bayeslab.language.spec import Model
 
 __all__ = ["expand"]
@@ -47,10 +48,6 @@ class _Written:
         self.nodes: dict[str, str] = {}
         self.comments: dict[str, str] = {}
         self.dims: dict[str, Any] = {}
-        if net.linears:
-            raise unsupported(
-                "nets with continuous variables cannot be expanded yet", "variables", next(iter(net.linears))
-            )
         if net.parameters or net.unknown:
             what = listed([*net.parameters, *net.unknown])
             raise unsupported(
@@ -58,21 +55,29 @@ class _Written:
             )
 
     def expansion(self) -> Expansion:
-        order = list(self.net.states)
+        order = [*self.net.states, *self.net.linears]
         for v in order:
             if not v.isidentifier():
                 raise unsupported(f"'{v}' is not a valid name of a node: rename the variable", "variables", v)
+        for v in self.net.states:
             # The column's levels are in the order of the states.
             self.dims |= {v: list(self.net.states[v]), f"{v}_state": v} if self.data.has(v) else {}
             self.dims.setdefault(f"{v}_state", list(self.net.states[v]))
-        for v in nx.lexicographical_topological_sort(self.net.graph, key=order.index):
-            self._table(v)
-        for v in nx.lexicographical_topological_sort(self.net.graph, key=order.index):
-            self._variable(v)
+        sequence = list(nx.lexicographical_topological_sort(self.net.graph, key=order.index))
+        for v in sequence:
+            if v in self.net.linears:
+                self._coefficients(self.net.linears[v])
+            else:
+                self._table(v)
+        for v in sequence:
+            if v in self.net.linears:
+                self._continuous(self.net.linears[v])
+            else:
+                self._variable(v)
         self._check_data()
         about = (
-            "A Bayes net written out in the model language: a table for each variable, given its parents, and a node"
-            " for each variable. Variables without a column are summed out exactly."
+            "A Bayes net written out in the model language: a table, or coefficients, for each variable given its"
+            " parents, and a node for each variable. Variables without a column are summed out exactly."
         )
         return Expansion(self.nodes, {}, self.dims, self.comments, about)
 
@@ -114,10 +119,50 @@ class _Written:
         if self.row is not None and not self.data.has(v):
             self.comments[key] = "Never observed: fits sum it out exactly."
 
+    def _coefficients(self, one: Linear) -> None:
+        v = one.variable
+        if one.discrete:
+            raise unsupported(f"'{v}', continuous with discrete parents, cannot be expanded yet", "variables", v)
+        if (
+            not self.data.has(v)
+            or v in self.net.hidden
+            or np.isnan(np.asarray(self.data.term(v, missing=True).value)).any()
+        ):
+            raise unsupported(
+                f"'{v}' is continuous and has cells without data, which a graph makes parameters of", "variables", v
+            )
+        axis = f"parent_of_{v}"
+        if one.continuous:
+            self.dims[axis] = list(one.continuous)
+        if one.known is not None:
+            self.nodes[f"middle_{v}"] = number(float(one.known.intercept))
+            self.nodes[f"sd_{v}"] = number(float(one.known.sd))
+            self.nodes |= {f"slope_{v}[{axis}]": numbers(one.known.slopes)} if one.continuous else {}
+            return
+        prior = prior_of(one, self.net.linears, self.net.measured)
+        widths, _ = centred(prior)
+        self.nodes[f"variance_{v}"] = f"InverseGamma({number(float(prior.alpha))}, {number(float(prior.beta))})"
+        self.comments[f"variance_{v}"] = f"Variance of {v} about its mean; the prior is weak, on the scale of the data."
+        self.nodes[f"sd_{v}"] = f"sqrt(variance_{v})"
+        self.nodes[f"middle_{v}"] = f"Normal({number(float(prior.mu[0]))}, {number(float(widths[0]))} * sd_{v})"
+        if one.continuous:
+            self.comments[f"middle_{v}"] = f"Mean of {v} where its parents are at theirs."
+            self.nodes[f"width_{v}[{axis}]"] = nested(widths[1:])
+            self.nodes[f"slope_{v}[{axis}]"] = f"Normal(0, sd_{v} * width_{v})"
+
+    def _continuous(self, one: Linear) -> None:
+        v, mean = one.variable, f"middle_{one.variable}"
+        centres = np.zeros(len(one.continuous))
+        if one.known is None:
+            centres = centred(prior_of(one, self.net.linears, self.net.measured))[1]
+        for parent, centre in zip(one.continuous, centres.tolist(), strict=True):
+            mean += f" + slope_{v}[{parent!r}] * ({parent} - {number(centre)})"
+        self.nodes[f"{v}[{self.row}]"] = f"Normal({mean}, sd_{v})"
+
     def _check_data(self) -> None:
         """Check that the data's columns hold the names of the states, and not zeros and ones in their place."""
         columns = set(self.data.dataset.columns)
-        check_columns(self.nodes, self.dims, columns, self.net.states, "variables")
+        check_columns(self.nodes, self.dims, columns, [*self.net.states, *self.net.linears], "variables")
         for v in set(self.net.states) & self.net.hidden & columns:
             raise unsupported(f"'{v}' is hidden and a column of the table: leave the column out", "hidden")
         for k, (v, states) in enumerate(self.net.states.items()):

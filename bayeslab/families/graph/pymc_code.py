@@ -8,13 +8,14 @@ depend on a random node are PyTensor variables.
 from __future__ import annotations
 
 import ast
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from bayeslab.errors import ModelError
-from bayeslab.families.graph.pymc_values import Code, filled, not_exported
+from bayeslab.families.graph.pymc_values import Axis, Code, filled, not_exported
 from bayeslab.language.functions import FUNCTIONS
 from bayeslab.language.indexing import labels_are_numbers
 from bayeslab.language.products import COLUMNS, contracted, is_matrix_product
@@ -50,6 +51,7 @@ _COMPARE = {
     ast.LtE: ("A <= B", "pt.le(A, B)"), ast.Gt: ("A > B", "pt.gt(A, B)"), ast.GtE: ("A >= B", "pt.ge(A, B)"),
 }  # fmt: skip
 _REDUCE = ("sum", "mean", "prod", "min", "max")
+_OF_CELLS = ("inv", "det", "logdet", "cholesky", "transpose", "diag", "diagonal", "trace", "rename", "isnan")
 
 
 class Printer:
@@ -74,8 +76,74 @@ class Printer:
         past: Callable[[str], Code],
         length: Callable[[str], ast.expr],
     ) -> None:
-        self.lookup, self.labels, self.past, self.length = lookup, labels, past, length
-        self.helpers: set[str] = set()
+        self.lookup, self.past = lookup, past
+        #: Axes along the states of discrete nodes that are summed out, by the names they have among dimensions.
+        self.axes: dict[str, Axis] = {}
+        self._states: dict[str, np.ndarray] = {}
+        self._nodes: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self.labels = ChainMap(self._states, labels)  # type: ignore[arg-type]
+        self._length = length
+
+    # -- discrete nodes that are summed out
+
+    def length(self, dim: str) -> ast.expr:
+        """The length of a dimension, or the number of states."""
+        return ast.Constant(len(self._states[dim])) if dim in self._states else self._length(dim)
+
+    def add_states(self, node: str, dims: tuple[str, ...], states: int) -> str:
+        """Make a discrete node an axis of all its values; the name of the axis."""
+        name = f"states of {node}"
+        self._nodes[node] = name, dims
+        return self._axis(name, Axis(node, dims), states)
+
+    def _axis(self, name: str, axis: Axis, states: int) -> str:
+        self.axes[name], self._states[name] = axis, np.arange(states)
+        return name
+
+    def _place(self, dim: str | None) -> tuple[int, str, int]:
+        """Axes along states come last, from the latest state to the earliest."""
+        axis = self.axes.get(str(dim))
+        return (0, "", 0) if axis is None else (1, axis.node, axis.lag)
+
+    def axes_of(self, code: Code) -> list[str]:
+        """The axes of a value that run along states."""
+        return [dim for dim in code.dims if dim in self.axes and dim is not None]
+
+    def _of_cells(self, name: str, node: ast.Subscript) -> Code:
+        """The states of other cells than the one at the same place, as in ``z[patient]``."""
+        whole, dims = self._nodes[name]
+        picked = self._indexed_in(Code(ast.Name("cells"), dims), node)
+        if picked.dims == dims and isinstance(picked.tree, ast.Name):
+            return self.lookup(name)
+        if picked.random or picked.undefined or not isinstance(picked.tree, ast.Subscript):
+            raise not_exported(f"'{ast.unparse(node)}', cells of a discrete node that is summed out,")
+        if not isinstance(picked.tree.value, ast.Name) or None in picked.dims:
+            raise not_exported(f"'{ast.unparse(node)}', cells of a discrete node that is summed out,")
+        text = f"{whole} at {ast.unparse(picked.tree.slice)}"
+        axis = Axis(name, tuple(map(str, picked.dims)), picked.tree.slice)
+        return replace(self.lookup(name), dims=(self._axis(text, axis, len(self._states[whole])),))
+
+    def _lagged(self, code: Code, steps: int) -> tuple[str, Code]:
+        """The dimension of time of a value that depends on states, and the value with its axes some cells back."""
+        names = {}
+        for name in self.axes_of(code):
+            axis = self.axes[name]
+            if axis.cells is not None or len(axis.dims) != 1:
+                raise not_exported("lag() of states of several dimensions, or of other cells,")
+            whole = self._nodes[axis.node][0]
+            back = replace(axis, lag=axis.lag + steps)
+            names[name] = self._axis(f"{whole}, {back.lag} before", back, len(self._states[whole]))
+        (time,) = {self.axes[name].dims[0] for name in names}
+        return time, replace(code, dims=tuple(names.get(str(d), d) for d in code.dims))
+
+    def _check_states(self, what: str, codes: Sequence[Code], along: Sequence[str | None]) -> None:
+        """Refuse a computation that meets several cells of a discrete node that is summed out."""
+        axes = [name for code in codes for name in self.axes_of(code)]
+        if not axes:
+            return
+        cells = {dim for name in axes for dim in (name, *self.axes[name].dims)}
+        if not along or cells & set(along):
+            raise not_exported(f"{what} over cells of '{self.axes[axes[0]].node}', which is summed out,")
 
     # -- dimensions
 
@@ -104,7 +172,8 @@ class Printer:
         out = []
         for code in codes:
             if None in code.dims and known:
-                fitting = [d for d in (onto or sorted(known)) if d and len(self.labels[d]) == code.size]
+                candidates = [d for d in (onto or sorted(known)) if d and d not in self.axes]
+                fitting = [d for d in candidates if len(self.labels[d]) == code.size]
                 if len(code.dims) != 1 or len(fitting) != 1:
                     raise ModelError(
                         "the dimension of a list is unclear: no single dimension has its length", code="bad-dimensions"
@@ -118,6 +187,7 @@ class Printer:
         dims: list[str | None] = []
         for code in sorted(codes, key=lambda c: -len(c.dims)):
             dims += [d for d in code.dims if d not in dims]
+        dims.sort(key=self._place)
         return [self.aligned(code, dims) for code in codes], tuple(dims), any(code.random for code in codes)
 
     def _apply(self, templates: tuple[str, str], *codes: Code) -> Code:
@@ -202,8 +272,9 @@ class Printer:
     def _list(self, node: ast.List | ast.Tuple) -> Code:
         items = [self.print(item) for item in node.elts]
         if any(item.dims for item in items):
-            if all(item.dims == (None,) and not item.random for item in items):
-                return Code(ast.List([item.tree for item in items]), (None, None), size=len(items))
+            nested = items[0].dims
+            if set(nested) == {None} and all(item.dims == nested and not item.random for item in items):
+                return Code(ast.List([item.tree for item in items]), (None, *nested), size=len(items))
             return self._stacked(items, None)
         trees: list[ast.expr] = [item.tree for item in items]
         if any(item.random for item in items):
@@ -213,7 +284,12 @@ class Printer:
     # -- indices
 
     def _indexed(self, node: ast.Subscript) -> Code:
-        base = self.print(node.value)
+        if isinstance(node.value, ast.Name) and node.value.id in self._nodes:
+            return self._of_cells(node.value.id, node)
+        return self._indexed_in(self.print(node.value), node)
+
+    def _indexed_in(self, base: Code, node: ast.Subscript) -> Code:
+        self._check_states(f"'{ast.unparse(node)}'", [base], ())
         items = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
         free, picked = list(base.dims), list[tuple[str | None, Code]]()
         for place, item in enumerate(items):
@@ -230,7 +306,8 @@ class Printer:
                     continue
                 dim = self._indexed_dim(index, base, free, place, len(items))
                 named = index.factor is None and dim is not None and labels_are_numbers(self.labels[dim])
-                if named and not isinstance(item, ast.Constant):
+                states = self.axes_of(index) or (index.random and not index.given)  # their numbers are positions
+                if named and not states and not isinstance(item, ast.Constant):
                     raise not_exported(f"'{ast.unparse(node)}', an index by numeric labels,")
                 if index.factor is None and not isinstance(index.tree, ast.Constant):
                     template = "pt.cast(A, 'int64')" if index.random else "np.asarray(A, dtype=int)"
@@ -278,6 +355,8 @@ class Printer:
         printer = getattr(self, f"_fn_{name}", None)
         if printer is None:
             raise not_exported(f"{name}()")
+        if name in _OF_CELLS:
+            self._check_states(f"{name}()", [self.print(node.args[0])], ())
         out = printer(node)
         assert isinstance(out, Code)
         return out
@@ -285,6 +364,7 @@ class Printer:
     def _reduced(self, name: str, node: ast.Call) -> Code:
         code = self._defined(self.print(node.args[0]))
         dim = node.args[1].id if len(node.args) > 1 and isinstance(node.args[1], ast.Name) else None
+        self._check_states(f"{name}()", [code], [dim] if dim else [])
         if not code.dims:
             return code
         kept = tuple(d for d in code.dims if dim is not None and d != dim)
@@ -301,6 +381,7 @@ class Printer:
         code = self.print(node.args[0])
         named = node.args[1].id if len(node.args) > 1 and isinstance(node.args[1], ast.Name) else None
         axis = code.dims.index(named) if named is not None else len(code.dims) - 1
+        self._check_states(f"{name}()", [code], code.dims[axis : axis + 1])
         place = f"axis={axis}"
         if code.random:
             template = f"pt.special.{name}(A, {place})" if name == "softmax" else f"pt.{name}(A, {place})"
@@ -321,6 +402,7 @@ class Printer:
         left, right = self._named_like(left, right), self._named_like(right, left)
         if dim is None:
             dim = next(d for d in left.dims if d in right.dims)
+        self._check_states("a product", [left, right], [dim])
         rest = tuple(d for d in left.dims if d != dim), tuple(d for d in right.dims if d != dim)
         random = left.random or right.random
         undefined = {d: k for d, k in _merged([left, right]).items() if d != dim}
@@ -433,8 +515,10 @@ class Printer:
         finally:
             self.lookup = now
         assert isinstance(node.args[1], ast.Constant)
-        steps, dim = int(node.args[1].value), str(code.dims[-1])  # type: ignore[arg-type]
-        random, undefined = code.random, dict(code.undefined)
+        steps, random, undefined = int(node.args[1].value), code.random, dict(code.undefined)
+        if self.axes_of(code):
+            return self._lag_of_states(code, steps, start)
+        dim = str(code.dims[-1])
         if len(code.dims) > 1:
             raise not_exported("lag() of a value with several dimensions")
         if start is None:
@@ -445,6 +529,18 @@ class Printer:
             head = filled("[A] * K", A=start.tree, K=str(steps))
         template = "pt.concatenate([HEAD, A[:LAST]])" if random else "np.concatenate([HEAD, A[:LAST]])"
         return Code(filled(template, HEAD=head, A=code.tree, LAST=str(-steps)), code.dims, random, undefined=undefined)
+
+    def _lag_of_states(self, code: Code, steps: int, start: Code | None) -> Code:
+        time, back = self._lagged(code, steps)
+        if start is not None:
+            raise not_exported("lag() with a start of a value that depends on a node that is summed out")
+        undefined = {time: steps + code.undefined.get(time, 0)}
+        if time not in code.dims:
+            return replace(back, undefined=undefined)
+        first = (time, *(d for d in back.dims if d != time))
+        template = "pt.concatenate([A[:K], A[:LAST]])" if code.random else "np.concatenate([A[:K], A[:LAST]])"
+        tree = filled(template, A=self.aligned(back, first), K=str(steps), LAST=str(-steps))
+        return replace(back, tree=tree, dims=first, undefined=undefined)
 
     def _defined(self, code: Code) -> Code:
         """The value without the rows that a ``lag`` leaves undefined."""

@@ -29,12 +29,16 @@ class FunctionText:
     lines : list of str
         Statements in the model.
     value : str
-        Expression of the values in all rows.
+        Expression of the values in all rows; of a function that is integrated out, of the covariance of its values at
+        some points.
+    points : str
+        Expression of the point of each row; empty where rows are points.
     """
 
     before: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     value: str = ""
+    points: str = ""
 
 
 def function_text(
@@ -44,6 +48,8 @@ def function_text(
     columns: Sequence[str],
     outer: Sequence[str],
     parameter: Callable[[str], str],
+    *,
+    integrated: bool = False,
 ) -> FunctionText:
     """Code of a Gaussian process in a plain PyMC script.
 
@@ -57,6 +63,8 @@ def function_text(
         Code of the lengths of the node's dimensions before the last.
     parameter
         ``parameter(name)``: code of a hyperparameter.
+    integrated
+        Whether the function is integrated out, so that its covariance is needed and not its values.
 
     Raises
     ------
@@ -64,7 +72,7 @@ def function_text(
         The basis of the approximation cannot be exported: several columns in one term, or a periodic kernel.
     """
     writer = _Covariance(name, process, parameter) if basis is None else _Sines(name, process, basis, parameter)
-    return writer.text(columns, outer)
+    return writer.text(columns, outer, integrated)
 
 
 class _Writer(ABC):
@@ -76,7 +84,7 @@ class _Writer(ABC):
         return self.parameter(argument.name) if argument.name else repr(float(argument.value or 0.0))
 
     @abstractmethod
-    def text(self, columns: Sequence[str], outer: Sequence[str]) -> FunctionText:
+    def text(self, columns: Sequence[str], outer: Sequence[str], integrated: bool) -> FunctionText:
         """Code of the function."""
 
     def normals(self, count: str, outer: Sequence[str]) -> str:
@@ -90,7 +98,7 @@ class _Writer(ABC):
 class _Covariance(_Writer):
     """A function by the Cholesky factor of its covariance at the distinct inputs."""
 
-    def text(self, columns: Sequence[str], outer: Sequence[str]) -> FunctionText:
+    def text(self, columns: Sequence[str], outer: Sequence[str], integrated: bool) -> FunctionText:
         name, out = self.name, self.out
         stacked = f"np.column_stack([{', '.join(columns)}])"
         out.before.append(f"{name}_inputs, {name}_place = np.unique({stacked}, axis=0, return_inverse=True)")
@@ -100,6 +108,9 @@ class _Covariance(_Writer):
         out.lines.append("# The covariance at the distinct inputs.")
         whole = self._term(self.kernel.root)
         out.lines.append(f"{name}_covariance = {whole} + np.zeros((len({name}_inputs), len({name}_inputs)))")
+        if integrated:
+            out.value, out.points = f"{name}_covariance", f"{name}_place.ravel()"
+            return out
         jitter = f"{JITTER!r} * pt.mean(pt.diag({name}_covariance)) * np.eye(len({name}_inputs))"
         out.lines.append(f"{name}_factor = pt.linalg.cholesky({name}_covariance + {jitter})")
         z = self.normals(f"len({name}_inputs)", outer)
@@ -196,7 +207,7 @@ class _Sines(_Writer):
         super().__init__(name, process, parameter)
         self.basis = basis
 
-    def text(self, columns: Sequence[str], outer: Sequence[str]) -> FunctionText:
+    def text(self, columns: Sequence[str], outer: Sequence[str], integrated: bool) -> FunctionText:
         by_name = dict(zip(self.kernel.columns, columns, strict=True))
         features, deviations = [], []
         for number, term in enumerate(self.basis.terms):
@@ -224,6 +235,9 @@ class _Sines(_Writer):
         if len(features) > 1:
             self.out.before.append(f"{self.name}_functions = np.hstack([{', '.join(features)}])")
             self.out.lines.append(f"{self.name}_sd = pt.concatenate([{', '.join(deviations)}])")
+        if integrated:
+            self.out.value = f"({self.name}_functions * {self.name}_sd ** 2) @ {self.name}_functions.T"
+            return self.out
         z = self.normals(str(self.basis.n_functions), outer)
         self.out.value = f"({z} * {self.name}_sd) @ {self.name}_functions.T"
         return self.out

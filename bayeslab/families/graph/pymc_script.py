@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,23 @@ import numpy as np
 
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, pymc_class
 from bayeslab.errors import ModelError
+from bayeslab.families.graph.gaps import nodes_with_gaps
 from bayeslab.families.graph.posterior import GraphPosterior
 from bayeslab.families.graph.processes import basis_of, inputs_of, process_of
 from bayeslab.families.graph.pymc_code import Printer
 from bayeslab.families.graph.pymc_data import Names, ScriptData, literal
 from bayeslab.families.graph.pymc_functions import function_text
+from bayeslab.families.graph.pymc_helpers import helpers_in
+from bayeslab.families.graph.pymc_hidden import (
+    HiddenNode,
+    Table,
+    chain_arguments,
+    groups,
+    sum_of_chain,
+    sum_of_labels,
+)
+from bayeslab.families.graph.pymc_integrals import Linear, NotSplit, split
+from bayeslab.families.graph.pymc_states import StatesText, states_text
 from bayeslab.families.graph.pymc_values import Code, filled, not_exported
 from bayeslab.language.nodes import Node, bound_arguments, call_name, nodes_of, units
 
@@ -68,8 +80,18 @@ class _Script:
         self.lines: list[str] = []
         self.before: list[str] = []
         self.late: dict[str, int] = {}
-        self.summed = list(posterior.summed_out())
+        # Without data there is nothing to sum out for.
+        observed = any(node.kind == "potential" or node.name in self.columns for node in self.nodes.values())
+        self.summed = list(posterior.summed_out()) if observed else []
+        #: Nodes whose values follow from those that are summed out or integrated out.
         self.tied = set(self.summed)
+        #: Discrete nodes that the script sums out by its own lines, and observed ones with missing cells among them.
+        self.hidden: dict[str, HiddenNode] = {}
+        self.gaps = set(nodes_with_gaps(self.nodes, data))
+        #: States and functions that are integrated out, and the text of each.
+        self.integrated = frozenset(posterior.integrated())
+        self.systems: dict[str, StatesText] = {}
+        self.covariances: dict[str, tuple[str, str]] = {}
         # Initial values of chains; pymc_extras does not accept them in the model.
         self.starts: dict[str, Any] = {}
         self._built: Any = None
@@ -80,7 +102,9 @@ class _Script:
         if name in self.values:
             return self.values[name]
         if name in self.nodes:
-            raise not_exported(f"'{name}', a recursion,", *self.nodes[name].path)
+            if name not in self.columns or np.any(self._absent(self.nodes[name])):
+                raise not_exported(f"'{name}', a recursion,", *self.nodes[name].path)
+            return self.data.column(name)  # a later node, on whose past it depends
         return self.data.column(name)
 
     def past(self, name: str) -> Code:
@@ -94,8 +118,9 @@ class _Script:
     def text(self) -> str:
         for dim in {dim: None for node in self.nodes.values() for dim in node.dims}:
             self.data.dimension(dim)
-        for name in self.summed:
-            self._check_shared(self.nodes[name])
+        if self.gaps or any(self.nodes[name].hidden_path or self._shared(self.nodes[name]) for name in self.summed):
+            self._hide()
+        self._check_integrals()
         for unit in units(self.nodes, {name for name in self.nodes if name in self.columns}):
             if len(unit) > 1:
                 raise not_exported(f"'{unit[0].name}', a recursion with another node,", *unit[0].path)
@@ -106,6 +131,7 @@ class _Script:
                 if error.path:
                     raise
                 raise ModelError(error.message, path=node.path, offset=error.offset, code=error.code) from None
+        self._sum_out()
         # A column of levels that is only compared with labels needs no codes.
         others = "\n".join([*self.data.columns, *self.before, *self.lines])
         columns = [line for line in self.data.columns if len(re.findall(rf"\b{line.split(' = ')[0]}\b", others)) > 1]
@@ -121,8 +147,8 @@ class _Script:
                 "",
                 "with pm.Model(coords=coords) as model:",
                 *self.lines,
-                *(["", "# Discrete nodes without data are summed out."] if self.summed else []),
-                *([f"model = pmx.marginalize(model, {self.summed!r})"] if self.summed else []),
+                *(["", "# Discrete nodes without data are summed out."] if self.summed and not self.hidden else []),
+                *([f"model = pmx.marginalize(model, {self.summed!r})"] if self.summed and not self.hidden else []),
                 "",
                 'if __name__ == "__main__":',
                 "    with model:",
@@ -131,7 +157,9 @@ class _Script:
                 "",
             ]
         )
-        return f"{self._head(body)}\n\n# Data.\n{body}"
+        helpers = helpers_in(body)
+        head = self._head(f"{body}\n{helpers}")
+        return f"{head}\n\n{helpers and f'\n{helpers}\n\n\n'}# Data.\n{body}"
 
     def _head(self, body: str) -> str:
         about = " ".join(self.model.about.split()).replace("\\", "\\\\").replace('"""', "'''")
@@ -148,6 +176,7 @@ class _Script:
         imports += ["import pymc as pm"]
         imports += ["import pymc_extras as pmx"] if "pmx." in body else []
         imports += ["import pytensor.tensor as pt"] if "pt." in body else []
+        imports += ["from pytensor import scan"] if "scan(" in body else []
         imports += ["from scipy import special"] if "special." in body.replace("pt.special.", "") else []
         folder = ["", "FOLDER = Path(__file__).parent"] if "FOLDER" in body else []
         return "\n".join([*lines, *imports, *folder])
@@ -165,18 +194,346 @@ class _Script:
         given["initvals"] = self.starts or None
         return ", ".join(f"{word}={value!r}" for word, value in given.items() if value is not None)
 
-    def _check_shared(self, node: Node) -> None:
-        """Refuse a discrete node with a cell that several rows share: pymc_extras sums out one cell per row."""
+    def _shared(self, node: Node) -> bool:
+        """Whether a cell of a discrete node is in several rows: pymc_extras sums out one cell per row."""
         tied, todo = {node.name}, True
         while todo:
             below = [n for n in self.nodes.values() if n.parents & tied and n.name not in tied]
             tied |= {n.name for n in below if n.kind == "deterministic"}
             todo = any(n.kind == "deterministic" for n in below)
-            for other in below:
-                if other.kind == "random" and not set(node.dims) <= set(other.dims):
-                    raise not_exported(
-                        f"'{node.name}', summed out, with cells shared by several cells of '{other.name}',", *node.path
-                    )
+            if any(n.kind == "random" and not set(node.dims) <= set(n.dims) for n in below):
+                return True
+        return False
+
+    # -- discrete nodes that the script sums out by its own lines
+
+    def _hide(self) -> None:
+        """Make every discrete node that is summed out an axis along its states."""
+        found = self.posterior.elimination()
+        if found is None:
+            raise not_exported(f"'{self.summed[0]}', summed out,", *self.nodes[self.summed[0]].path)
+        for latent in found[1].latents:
+            name = latent.name.removesuffix("_unobserved")
+            node, first = self.nodes[name], latent.first
+            axis = self.printer.add_states(name, node.dims, latent.states)
+            self.hidden[name] = HiddenNode(node, latent, axis)
+            self.tied.add(name)
+            variable = self.names.of(name)
+            self.before.append(f"# States of {name}, which is summed out.")
+            self.before.append(f"{variable} = np.arange({f'{first}, ' if first else ''}{first + latent.states})")
+            factor = latent.path.state if latent.path is not None else None
+            self.values[name] = Code(ast.Name(variable), (axis,), factor=factor)
+
+    def _label(self, node: Node, tree: ast.Call) -> None:
+        """Add the log probabilities of a discrete node's states; of a Markov chain, nothing yet."""
+        hidden = self.hidden[node.name]
+        if node.hidden_path:
+            chain_arguments(node)
+            return
+        variable = self.names.of(f"log_p_{node.name}")
+        given = bound_arguments(tree, str(node.distribution)) if node.distribution == "Categorical" else {}
+        if "p" in given:
+            code = self.printer.print(given["p"])
+            rest = [d for d in code.dims if d not in node.dims and d not in self.printer.axes]
+            if len(rest) != 1:
+                raise not_exported(f"'{node.name}', whose states have no single dimension,", *node.path)
+            named = replace(code, dims=tuple(hidden.axis if d == rest[0] else d for d in code.dims))
+            table = replace(named, tree=filled("pt.log(A)", A=code.tree), factor=None, labels=None, undefined={})
+        else:
+            axes = [*self._axes_in(tree), hidden.axis]
+            value = self.printer.aligned(self.values[node.name], (*node.dims, *axes))
+            log_p = self._log_density(tree, node.dims, axes, value)
+            table = Code(log_p, (*node.dims, *axes), True)
+        if node.name in self.gaps:
+            cells = self.data.column(node.name)
+            dims = (*cells.dims, hidden.axis)
+            template = "pt.where(np.isnan(Y) | (Y == Z), A, -np.inf)"
+            y, log_p = (self.printer.aligned(each, dims) for each in (cells, table))
+            table = Code(filled(template, Y=y, Z=self.values[node.name].tree, A=log_p), dims, True)
+        self._statement(node, variable, table.tree)
+        hidden.tables.append(Table(variable, replace(table, tree=ast.Name(variable))))
+
+    def _axes_in(self, tree: ast.expr) -> list[str]:
+        """The axes along states on which the parameters of a distribution depend."""
+        out: dict[str, None] = {}
+        if isinstance(tree, ast.Call) and (word := call_name(tree)) in {*DISTRIBUTIONS, *MODIFIERS, "StickBreaking"}:
+            for value in bound_arguments(tree, str(word)).values():
+                out |= dict.fromkeys(self._axes_in(value))
+            return sorted(out, key=list(self.printer.axes).index)
+        if isinstance(tree, ast.List | ast.Tuple) and any(call_name(item) in DISTRIBUTIONS for item in tree.elts):
+            return [axis for item in tree.elts for axis in self._axes_in(item)]
+        if isinstance(tree, ast.Constant) and not isinstance(tree.value, int | float):
+            return []
+        return self.printer.axes_of(self.printer.print(tree))
+
+    def _log_density(self, tree: ast.Call, dims: tuple[str, ...], axes: list[str], value: ast.expr) -> ast.expr:
+        """The log density of a value by row and by state."""
+        support = self._support(tree)
+        batch, core = dims[: len(dims) - support], dims[len(dims) - support :]
+        given = bound_arguments(tree, "Bernoulli") if call_name(tree) == "Bernoulli" else {}
+        if "p" in given and axes:
+            p = self.parameter(given["p"], (*batch, *axes), (), 0, apart=False)
+            return filled("log_bernoulli(P, Y)", P=p, Y=value)
+        return filled("pm.logp(D, Y)", D=self.distribution(tree, (*batch, *axes, *core), None), Y=value)
+
+    @staticmethod
+    def _support(tree: ast.Call) -> int:
+        word = str(call_name(tree))
+        return DISTRIBUTIONS[word].support if word in DISTRIBUTIONS else 0
+
+    def _emission(self, node: Node, tree: ast.Call) -> None:
+        """Add the log density of a node with data, by state of the discrete nodes that it depends on."""
+        if node.name not in self.columns or node.recursive:
+            raise not_exported(f"'{node.name}', which depends on a node that is summed out,", *node.path)
+        dims, support = node.dims, self._support(tree)
+        axes = self._axes_in(tree)
+        observed = self.data.observed(node.name, dims, discrete=False)
+        self._undefined = {}
+        self._log_density(tree, dims, axes, observed.tree)
+        rows = self._undefined.get(dims[-1], 0)
+        value: ast.expr = observed.tree
+        if rows:
+            if support:
+                raise not_exported(f"'{node.name}', whose first rows have no distribution,", *node.path)
+            value = filled(f"A[{', '.join([':'] * (len(dims) - 1) + [f'{rows}:'])}]", A=value)
+            self._late = (dims[-1], rows)
+        term = self.bound.term(node.name, missing=True)
+        absent = self._absent(node)
+        variable = self.names.of(f"log_p_{node.name}")
+        batch, core = dims[: len(dims) - support], dims[len(dims) - support :]
+        cells = self.printer.aligned(Code(value, dims), (*batch, *axes, *core))
+        if np.any(absent) and support:
+            raise not_exported(f"'{node.name}', vectors with missing cells,", *node.path)
+        if np.any(absent):
+            known = self.names.of(f"{node.name}_known")
+            test = "A >= 0" if term.codes is not None else "~np.isnan(A)"
+            self.before.append(f"{known} = {ast.unparse(filled(test, A=cells))}")
+            filler = np.ravel(term.codes if term.codes is not None else term.value)[~np.ravel(absent)][0].item()
+            cells = filled("np.where(K, A, F)", K=known, A=cells, F=repr(int(filler) if node.discrete else filler))
+        if node.discrete and (term.codes is None) and np.asarray(term.value).dtype.kind == "f":
+            cells = filled("A.astype(int)", A=cells)
+        try:
+            log_p = self._log_density(tree, dims, axes, cells)
+        finally:
+            self.__dict__.pop("_late", None)
+        if np.any(absent):
+            log_p = filled("pt.where(K, A, 0.0)", K=known, A=log_p)
+        self._statement(node, variable, log_p)
+        self._enter(Table(variable, Code(ast.Name(variable), (*batch, *axes), True), rows))
+        self._bind_to_data(node)
+
+    def _enter(self, table: Table) -> None:
+        """Add a log density to the discrete nodes that it depends on."""
+        for name in {self.printer.axes[axis].node: None for axis in self.printer.axes_of(table.code)}:
+            self.hidden[name].tables.append(table)
+
+    def _sum_out(self) -> None:
+        """Add a potential for each group of discrete nodes that are summed out together."""
+        for group in groups(self.hidden, self.printer):
+            each = group[0]
+            if any(one.node.hidden_path for one in group):
+                if len(group) > 1:
+                    names = " and ".join(f"'{one.node.name}'" for one in group)
+                    raise not_exported(f"{names}, summed out together,", *each.node.path)
+                total = self._chain(each)
+            else:
+                total = sum_of_labels(group, self.printer)
+            names = " and ".join(one.node.name for one in group)
+            self.lines.append("")
+            self.lines.append(f"    # The data's log probability, with {names} summed out.")
+            name = "_".join([*(one.node.name for one in group), "summed_out"])
+            self.lines += _statement_lines("    ", filled("pm.Potential(N, A)", N=repr(name), A=total), "    ")
+
+    def _chain(self, each: HiddenNode) -> ast.expr:
+        node, given = each.node, chain_arguments(each.node)
+        moves = self._moves(node, given["P"])
+        first, n = given.get("initial"), each.latent.states
+        word = first.id if isinstance(first, ast.Name) else None
+        if first is None or word == "uniform":
+            initial = Code(filled("np.full(K, 1 / K)", K=str(n)), (None,))
+        elif word == "stationary":
+            initial = Code(filled("stationary(P)", P=moves.tree), moves.dims[:-1], True)
+        else:
+            initial = self.printer.print(first)
+            rest = [d for d in initial.dims if d not in node.dims]
+            if None in initial.dims and not initial.random:
+                initial = replace(initial, tree=filled("np.array(A)", A=initial.tree))
+            elif None not in initial.dims:
+                outer = [d for d in node.dims if d in initial.dims]
+                onto = (*(node.dims[:-1] if outer else ()), *rest)
+                initial = replace(initial, tree=self.printer.aligned(initial, onto), dims=onto)
+        starts = filled("np.arange(A) == 0", A=self.data.length(node.dims[-1]))
+        if "sequence" in given:
+            column = self.printer.print(given["sequence"]).tree
+            starts = filled("np.append(True, S[1:] != S[:-1])", S=column)
+        return sum_of_chain(each, self.printer, initial, moves, starts)
+
+    def _moves(self, node: Node, tree: ast.expr) -> Code:
+        """Transition probabilities, (dimensions of the node, state, next state)."""
+        if isinstance(tree, ast.List | ast.Tuple) and all(isinstance(row, ast.List | ast.Tuple) for row in tree.elts):
+            rows = [[self.printer.print(entry) for entry in row.elts] for row in tree.elts]  # type: ignore[attr-defined]
+            entries = [entry for row in rows for entry in row]
+            batch = tuple(dim for dim in node.dims if any(dim in entry.dims for entry in entries))
+            matrix = ast.List([ast.List([self._entry(entry, batch) for entry in row]) for row in rows])
+            if not any(entry.random for entry in entries) and not batch:
+                return Code(filled("np.array(A)", A=matrix), (None, None))
+            whole = filled("pt.stacklists(A)", A=matrix)
+            if batch:
+                order = (*range(2, 2 + len(batch)), 0, 1)
+                whole = filled("A.transpose(ORDER)", A=whole, ORDER=repr(order))
+            return Code(whole, (*batch, None, None), True)
+        code = self.printer.print(tree)
+        if None in code.dims:
+            return replace(code, tree=filled("np.array(A)", A=code.tree)) if not code.random else code
+        batch = tuple(dim for dim in node.dims if dim in code.dims)
+        rest = [dim for dim in code.dims if dim not in batch]
+        plain = tree.value if isinstance(tree, ast.Subscript) else tree
+        if not isinstance(plain, ast.Name):  # the second of the dimensions is declared a twin of the first
+            rest.sort(key=lambda dim: isinstance(self.model.dims.get(str(dim)), str))
+        onto = (*batch, *rest)
+        return replace(code, tree=self.printer.aligned(code, onto), dims=onto)
+
+    def _entry(self, entry: Code, batch: tuple[str, ...]) -> ast.expr:
+        """An entry of a matrix for each cell."""
+        tree = self.printer.aligned(entry, batch)
+        return tree if tuple(entry.dims) == batch else self._broadcast(tree, batch, "pt")
+
+    # -- states and functions that are integrated out
+
+    def _check_integrals(self) -> None:
+        """Sample functions that are not written as terms of a sum; refuse such states."""
+        tied = set(self.integrated)
+        for node in (each for unit in units(self.nodes, self.columns & self.nodes.keys()) for each in unit):
+            if not node.parents & tied:
+                continue
+            if node.kind == "deterministic":
+                tied.add(node.name)
+                continue
+            try:
+                self._linear(node, tied, lambda name, tree: ast.Name(name))
+            except NotSplit:
+                if any(self.nodes[name].states for name in self.integrated):
+                    what = f"'{node.name}', whose mean is no sum of terms with states,"
+                    raise not_exported(what, *node.path) from None
+                self.integrated = frozenset()
+                return
+
+    def _linear(self, node: Node, tied: set[str], named: Callable[[str, ast.expr], ast.expr]) -> Linear:
+        """The mean of an observed normal node as a linear function of what is integrated out."""
+        tree = node.expression.tree
+        assert isinstance(tree, ast.Call)
+        form = split(bound_arguments(tree, "Normal")["mu"], self.nodes, self.integrated, tied, named)
+        functions = [name for name in form.parts if self.nodes[name].process]
+        plain = len(node.dims) == 1 and all(len(self.nodes[name].dims) == 1 for name in form.parts)
+        if not plain or not form.parts or (functions and np.any(self._absent(node))):
+            raise NotSplit
+        return form
+
+    def _rest(self, name: str, tree: ast.expr) -> ast.expr:
+        """Name the part of a computed node that does not depend on what is integrated out."""
+        node, label = self.nodes[name], f"{name}_rest"
+        if label not in self.values:
+            code = self.printer.print(tree)
+            variable = self.names.of(label)
+            self.lines += _statement_lines(f"    {variable} = ", self.printer.aligned(code, node.dims), "    ")
+            self.values[label] = Code(ast.Name(variable), node.dims, code.random)
+        return ast.Name(label)
+
+    def _states(self, node: Node) -> None:
+        """Add a system of linear-Gaussian states."""
+        if node.name not in self.integrated:
+            raise not_exported(f"'{node.name}', states that are sampled,", *node.path)
+        self.tied.add(node.name)
+        comment = self.comments.get(node.key)
+        self.lines += [f"    # {line}" for line in comment.splitlines()] if comment else []
+        made = states_text(node, self.names, lambda tree: self.printer.print(tree).tree)
+        self.before += made.before
+        self.lines += [f"    {line}" for line in made.lines]
+        self.systems[node.name] = made
+
+    def _integral(self, node: Node) -> None:
+        """Add an observed normal node with states or functions integrated out of its mean."""
+        tree = node.expression.tree
+        assert isinstance(tree, ast.Call)
+        form = self._linear(node, self.tied, self._rest)
+        sd = bound_arguments(tree, "Normal")["sigma"]
+        (offset, sigma) = (
+            self.printer.aligned(self.printer.print(part), node.dims) for part in (form.offset or ast.Constant(0), sd)
+        )
+        observed = self.data.observed(node.name, node.dims, discrete=False).tree
+        if all(name in self.systems for name in form.parts):
+            self._filtered(node, form, offset, sigma, observed)
+        else:
+            self._jointly_normal(node, form, offset, sigma, observed)
+        self._bind_to_data(node)
+
+    def _filtered(self, node: Node, form: Linear, offset: ast.expr, sigma: ast.expr, observed: ast.expr) -> None:
+        blocks = []
+        for name, part in form.parts.items():
+            factor = None if part.factor is None else self.printer.print(part.factor)
+            if part.index is not None or self.nodes[name].dims != node.dims or (factor is not None and factor.dims):
+                raise not_exported(f"'{node.name}', with states of other rows or factors that vary,", *node.path)
+            blocks.append((self.systems[name], None if factor is None else factor.tree))
+        first = next(self.nodes[name] for name in form.parts)
+        starts = filled("np.arange(A) == 0", A=self.data.length(node.dims[0]))
+        column = bound_arguments(first.expression.tree, str(first.distribution)).get("sequence")  # type: ignore[arg-type]
+        if column is not None:
+            starts = filled("np.append(True, S[1:] != S[:-1])", S=self.printer.print(column).tree)
+        system = StatesText.together(blocks)
+        call = filled("kalman_log_evidence(Y, offset=M, sd=D, starts=S)", Y=observed, M=offset, D=sigma, S=starts)
+        call = self._with(call, **{key: ast.parse(text, mode="eval").body for key, text in system.items()})
+        self._potential(node, call, [*form.parts])
+
+    def _jointly_normal(self, node: Node, form: Linear, offset: ast.expr, sigma: ast.expr, observed: ast.expr) -> None:
+        rows = ast.unparse(self.data.length(node.dims[0]))
+        parts = []
+        for name, part in form.parts.items():
+            covariance, points = self.covariances[name]
+            if part.index is not None:
+                index = ast.unparse(self.printer.print(part.index).tree)
+                points = f"{points}[{index}]" if points else index
+            parts.append((covariance, points, part.factor))
+        (covariance, points, factor), *others = parts
+        if not others and factor is None and points and not self._all_apart(form):
+            place = self.names.of(f"{node.name}_point")
+            used = self.names.of(f"{node.name}_points")
+            self.before.append(f"{used}, {place} = np.unique({points}, return_inverse=True)")
+            call = filled(
+                "process_log_evidence(Y - M, S, P, C)",
+                Y=observed, M=offset, S=sigma, P=place, C=f"{covariance}[{used}][:, {used}]",
+            )  # fmt: skip
+            self._potential(node, call, [*form.parts])
+            return
+        terms = []
+        for covariance, points, factor in parts:
+            text = covariance if not points else f"{covariance}[{points}][:, {points}]"
+            if factor is not None:
+                code = self.printer.print(factor)
+                by = ast.unparse(code.tree)
+                text = f"({by})[:, None] * ({by}) * {text}" if code.dims else f"({by}) ** 2 * {text}"
+            terms.append(text)
+        noise = f"pt.diag(pt.broadcast_to(({ast.unparse(sigma)}) ** 2, ({rows},)))"
+        call = filled(
+            "pm.MvNormal(N, mu=M, cov=C)", N=repr(node.name), M=filled("pt.broadcast_to(A, (K,))", A=offset, K=rows),
+            C=f"{' + '.join(terms)} + {noise}",
+        )  # fmt: skip
+        variable = self.names.of(node.name)
+        self.lines.append(f"    # The rows together, with {' and '.join(form.parts)} integrated out.")
+        self._statement(node, variable, self._with(call, dims=_names(node.dims), observed=observed))
+
+    def _all_apart(self, form: Linear) -> bool:
+        """Whether every row has inputs of its own."""
+        ((name, part),) = form.parts.items()
+        node = self.nodes[name]
+        if part.index is not None:
+            return False
+        distinct, _ = inputs_of(process_of(node, self.nodes, self.bound), node, self.nodes, self.bound).distinct
+        return len(distinct) == len(self.bound.labels[node.dims[0]])
+
+    def _potential(self, node: Node, call: ast.expr, out: Sequence[str]) -> None:
+        self.lines.append(f"    # The log density of the rows, with {' and '.join(out)} integrated out.")
+        name = ast.Constant(f"{node.name}_rows")
+        self._statement(node, None, ast.Call(filled("pm.Potential"), [name, call], []))
 
     # -- nodes
 
@@ -186,6 +543,8 @@ class _Script:
         if node.kind == "potential":
             assert isinstance(node.expression.tree, ast.Call)
             (value,) = bound_arguments(node.expression.tree, "Potential").values()
+            if node.parents & self.tied:
+                raise not_exported(f"'{node.name}', which depends on a node that is summed out,", *node.path)
             self._statement(
                 node, None, filled("pm.Potential(N, A)", N=repr(node.name), A=self.printer.print(value).tree)
             )
@@ -193,6 +552,10 @@ class _Script:
             self._deterministic(node)
         elif node.process:
             self._function(node)
+        elif node.states:
+            self._states(node)
+        elif self.integrated and node.parents & self.tied:
+            self._integral(node)
         else:
             self._random(node)
 
@@ -206,6 +569,9 @@ class _Script:
         lines += _statement_lines(head, tree, indent)
 
     def _deterministic(self, node: Node) -> None:
+        if self.integrated and node.parents & self.tied:
+            self.tied.add(node.name)  # it has no value in a draw
+            return
         code = self.printer.print(node.expression.tree)
         if code.factor is not None and code.labels is not None:
             self.values[node.name] = code
@@ -215,6 +581,13 @@ class _Script:
             lacking = iter([d for d in node.dims if d not in code.dims])
             code = replace(code, dims=tuple(next(lacking) if d is None else d for d in code.dims))
         variable = self.names.of(node.name)
+        if self.hidden and node.parents & self.tied:
+            # It has a value in every state, and none in a draw.
+            self.tied.add(node.name)
+            array = filled("np.array(A)", A=code.tree) if isinstance(code.tree, ast.List) else code.tree
+            self._statement(node, variable, array, inside=code.random)
+            self.values[node.name] = replace(code, tree=ast.Name(variable), factor=None, labels=None)
+            return
         tree = self.printer.aligned(code, node.dims)
         whole = tuple(code.dims) == node.dims or not node.dims
         undefined = dict(code.undefined)
@@ -241,13 +614,19 @@ class _Script:
         tree = node.expression.tree
         assert isinstance(tree, ast.Call)
         word, variable, dims = str(node.distribution), self.names.of(node.name), node.dims
+        self._undefined: dict[str, int] = {}
+        if node.name in self.hidden:
+            self._label(node, tree)
+            return
+        if self.hidden and node.parents & self.tied:
+            self._emission(node, tree)
+            return
         observed = None
         if node.name in self.columns:
             observed = self.data.observed(node.name, dims, discrete=node.discrete)
         if word == "LKJCholeskyCov":
             self._cholesky(node, tree)
             return
-        self._undefined: dict[str, int] = {}
         if node.recursive:
             self.values[node.name] = self.data.column(node.name)
         extra: dict[str, ast.expr | None] = {}
@@ -277,7 +656,7 @@ class _Script:
         self._statement(node, variable, self._with(call, **extra))
         self.values[node.name] = Code(ast.Name(variable), dims, True)
         if observed is not None:
-            self._bind_to_data(node, variable)
+            self._bind_to_data(node)
 
     def _function(self, node: Node) -> None:
         """Add a Gaussian process: its standard normals and its values at the inputs."""
@@ -287,24 +666,31 @@ class _Script:
         columns = [ast.unparse(self.lookup(name).tree) for name in process.kernel.columns]
         outer = [ast.unparse(self.data.length(dim)) for dim in node.dims[:-1]]
         variable = self.names.of(node.name)
-        made = function_text(variable, process, basis, columns, outer, lambda name: ast.unparse(self.lookup(name).tree))
+        integrated = node.name in self.integrated
+        parameter = lambda name: ast.unparse(self.lookup(name).tree)  # noqa: E731
+        made = function_text(variable, process, basis, columns, outer, parameter, integrated=integrated)
         self.before += made.before
         comment = self.comments.get(node.key)
         self.lines += [f"    # {line}" for line in comment.splitlines()] if comment else []
         self.lines += [f"    {line}" for line in made.lines]
+        if integrated:
+            self.covariances[node.name] = made.value, made.points
+            self.tied.add(node.name)
+            return
         call = filled("pm.Deterministic(N, A)", N=repr(node.name), A=ast.parse(made.value, mode="eval").body)
         self.lines += _statement_lines(f"    {variable} = ", self._with(call, dims=_names(node.dims)), "    ")
         self.values[node.name] = Code(ast.Name(variable), node.dims, True)
 
-    def _bind_to_data(self, node: Node, variable: str) -> None:
+    def _bind_to_data(self, node: Node) -> None:
         """Let other nodes use the data of an observed node, unless it has missing cells, which are parameters."""
-        term = self.bound.term(node.name, missing=True)
         below = any(node.name in other.parents for other in self.nodes.values())
-        if not below:
-            return
-        absent = term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, dtype=float))
-        if not np.any(absent):
+        if below and not np.any(self._absent(node)):
             self.values[node.name] = self.data.column(node.name)
+
+    def _absent(self, node: Node) -> np.ndarray:
+        """Which cells of an observed node are missing."""
+        term = self.bound.term(node.name, missing=True)
+        return term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, dtype=float))
 
     def _conditioned(self, node: Node, tree: ast.Call, rows: int, observed: Code | None) -> None:
         """Add a node whose first rows are conditioned on: they have no density."""
@@ -485,14 +871,6 @@ def _distribution_call(word: str, name: str | None, arguments: list[ast.expr], k
     return ast.Call(func, [*([ast.Constant(name)] if name is not None else []), *arguments], keywords)
 
 
-def _float(tree: ast.expr) -> ast.expr:
-    """A whole number as a float literal, because PyTensor computes with small integers in 32 bits."""
-    inner = tree.operand if isinstance(tree, ast.UnaryOp) else tree
-    if isinstance(inner, ast.Constant) and isinstance(inner.value, int):
-        return ast.parse(f"{ast.unparse(tree)}.0", mode="eval").body
-    return tree
-
-
 def _is_pymc_class(word: str) -> bool:
     import pymc as pm
 
@@ -507,10 +885,21 @@ def _names(dims: Sequence[str]) -> ast.expr | None:
 
 
 def _statement_lines(head: str, tree: ast.expr, indent: str) -> list[str]:
-    """The lines of a statement: one, or, if it is too long, one for each argument."""
-    line = head + ast.unparse(tree)
-    if len(line) <= _WIDTH or not isinstance(tree, ast.Call):
+    """The lines of a statement: one, or, if it is too long, one for each argument or item."""
+    return _broken(head, tree, "", indent)
+
+
+def _broken(head: str, tree: ast.expr, end: str, indent: str) -> list[str]:
+    line = f"{head}{ast.unparse(tree)}{end}"
+    inner, parts = f"{indent}    ", list[tuple[str, ast.expr]]()
+    if isinstance(tree, ast.Call):
+        opening, closing = f"{ast.unparse(tree.func)}(", ")"
+        parts = [("", argument) for argument in tree.args]
+        parts += [(f"{named.arg}=", named.value) for named in tree.keywords]
+    elif isinstance(tree, ast.List):
+        opening, closing = "[", "]"
+        parts = [("", item) for item in tree.elts]
+    if len(line) <= _WIDTH or not parts:
         return [line]
-    parts = [ast.unparse(argument) for argument in tree.args]
-    parts += [f"{named.arg}={ast.unparse(named.value)}" for named in tree.keywords]
-    return [f"{head}{ast.unparse(tree.func)}(", *(f"{indent}    {part}," for part in parts), f"{indent})"]
+    broken = [part for name, value in parts for part in _broken(f"{inner}{name}", value, ",", inner)]
+    return [f"{head}{opening}", *broken, f"{indent}{closing}{end}"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from bayeslab.errors import ModelError
 
-__all__ = ["Code", "filled", "not_exported"]
+__all__ = ["Axis", "Code", "filled", "not_exported"]
 
 
 def not_exported(what: str, *path: str) -> ModelError:
@@ -57,6 +57,28 @@ class Code:
     @property
     def text(self) -> str:
         return ast.unparse(self.tree)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of values along the states of a discrete node that is summed out.
+
+    Attributes
+    ----------
+    node : str
+        The discrete node.
+    dims : tuple of str
+        Dimensions whose cells have such a value each: those of the node, or of the rows that index it.
+    cells : ast.expr or None
+        The index of the node's cell for each of them; None if it is the cell at the same place.
+    lag : int
+        Number of cells back along the last dimension.
+    """
+
+    node: str
+    dims: tuple[str, ...]
+    cells: ast.expr | None = None
+    lag: int = 0
 
 
 class _Filled(ast.NodeTransformer):

@@ -61,10 +61,6 @@ def _written(spec: HMM, hidden: Hidden, data: Data) -> Expansion:
         raise unsupported(
             "times are missing, or rows are not in their order: sort the table, and fill the gaps", "time"
         )
-    if np.isnan(hidden.rows).any():
-        raise unsupported(
-            "cells are missing, which the family leaves out and a graph makes parameters of: fill them", "columns"
-        )
     emitted = emission_nodes(list(hidden.parts), _PATH, row, tuple(spec.columns))
     states = [label.item() if isinstance(label, np.generic) else label for label in hidden.states]
     dims: dict[str, Any] = {"state": states, "next_state": "state", **emitted.dims}
