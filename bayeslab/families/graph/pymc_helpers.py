@@ -76,6 +76,66 @@ def chain_with_lags_log_evidence(log_likelihood, initial, P):
     )
     return pt.sum(log_totals) + pt.sum(largest)
 ''',
+    "several_chains_log_evidence": '''
+def several_chains_log_evidence(log_likelihood, initials, transitions, starts):
+    """Log evidence of hidden Markov chains on whose states the data depend together, by the forward recursion.
+
+    log_likelihood (time, state of the first chain, state of the second chain, ...).
+    initials, transitions: (state,) and (state, next state) of each chain.
+    starts (time,): whether all chains start at this time.
+    """
+    chains = len(initials)
+    largest = pt.max(log_likelihood, axis=tuple(range(1, chains + 1)), keepdims=True)
+    initial = 1.0
+    for p in initials:
+        initial = pt.shape_padright(initial) * p
+
+    def step(likelihood, start, states, initial, *transitions):
+        moved = states
+        for P in transitions:  # the axis of this chain comes first, and goes last
+            moved = pt.tensordot(moved, P, axes=[[0], [0]])
+        joint = pt.switch(start, initial, moved) * likelihood
+        total = pt.sum(joint)
+        return joint / total, pt.log(total)
+
+    _, log_totals = scan(
+        step,
+        sequences=[pt.exp(log_likelihood - largest), pt.as_tensor(starts)],
+        outputs_info=[pt.zeros_like(log_likelihood[0]), None],
+        non_sequences=[initial, *transitions],
+        return_updates=False,
+    )
+    return pt.sum(log_totals) + pt.sum(largest)
+''',
+    "segments_log_evidence": '''
+def segments_log_evidence(log_likelihood, initial, P, durations, starts):
+    """Log evidence of hidden semi-Markov chains by the forward recursion over states and how long they have lasted.
+
+    log_likelihood (time, state): log density of the data of each time by state.
+    initial (state,), P (state, next state): probabilities of the first segment's state, and of the next segment's.
+    durations (state, length): probabilities of lasting 1, 2, ... times; the end of a chain cuts its last segment off.
+    starts (time,): whether a chain starts at this time.
+    """
+    lasts = pt.cumsum(durations[:, ::-1], axis=1)[:, ::-1]  # at least so long
+    ends, lasts_on = durations / lasts, lasts[:, 1:] / lasts[:, :-1]
+    largest = pt.max(log_likelihood, axis=1, keepdims=True)
+
+    def step(likelihood, start, segments, initial, P, ends, lasts_on):
+        entered = pt.switch(start, initial, pt.sum(segments * ends, axis=1) @ P)
+        continued = pt.switch(start, 0.0, segments[:, :-1] * lasts_on)
+        segments = pt.concatenate([entered[:, None], continued], axis=1) * likelihood[:, None]
+        total = pt.sum(segments)
+        return segments / total, pt.log(total)
+
+    _, log_totals = scan(
+        step,
+        sequences=[pt.exp(log_likelihood - largest), pt.as_tensor(starts)],
+        outputs_info=[pt.zeros_like(durations), None],
+        non_sequences=[initial, P, ends, lasts_on],
+        return_updates=False,
+    )
+    return pt.sum(log_totals) + pt.sum(largest)
+''',
     "kalman_log_evidence": '''
 def kalman_log_evidence(y, offset, sd, starts, H, F, Q, mean, covariance):
     """Log evidence of y = offset + H x + noise by the Kalman filter; rows where y is NaN are missing.

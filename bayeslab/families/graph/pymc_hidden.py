@@ -15,9 +15,9 @@ from bayeslab.families.graph.discrete_layout import Latent
 from bayeslab.families.graph.markov_law import MarkovLaw
 from bayeslab.families.graph.pymc_code import Printer
 from bayeslab.families.graph.pymc_values import Code, filled, not_exported
-from bayeslab.language.nodes import Node, bound_arguments
+from bayeslab.language.nodes import Node
 
-__all__ = ["HiddenNode", "Table", "chain_arguments", "groups", "sum_of_chain", "sum_of_labels"]
+__all__ = ["ChainCode", "HiddenNode", "Table", "check_chain", "groups", "sum_of_chains", "sum_of_labels"]
 
 # Largest number of joint states of labels that depend on each other.
 _MOST_STATES = 4096
@@ -136,86 +136,122 @@ def sum_of_labels(group: Sequence[HiddenNode], printer: Printer) -> ast.expr:
     return filled(f"pt.logsumexp(A, axis={along}).sum()" if cells else f"pt.logsumexp(A, axis={along})", A=joint)
 
 
-def chain_arguments(node: Node) -> Mapping[str, ast.expr]:
-    """The arguments of a Markov chain.
+@dataclass(frozen=True)
+class ChainCode:
+    """Code of the probabilities of a hidden path.
+
+    Attributes
+    ----------
+    initial, moves : Code
+        Probabilities of first states (outer dimensions, state), and of transitions (dimensions, state, next state).
+    starts : ast.expr
+        Whether a path starts, by time.
+    durations : Code or None
+        Probabilities of the durations of segments (state, length).
+    """
+
+    initial: Code
+    moves: Code
+    starts: ast.expr
+    durations: Code | None = None
+
+
+def check_chain(node: Node) -> None:
+    """Refuse a tree of states, for which the script has no recursion.
 
     Raises
     ------
     ModelError
-        It is a tree, has segments, or is of the second order.
     """
-    tree = node.expression.tree
-    assert isinstance(tree, ast.Call)
-    given = bound_arguments(tree, str(node.distribution))
-    if node.distribution != "MarkovChain":
+    if node.distribution not in ("MarkovChain", "SemiMarkovChain"):
         raise not_exported(f"the distribution {node.distribution}", *node.path)
-    return given
 
 
-def sum_of_chain(each: HiddenNode, printer: Printer, initial: Code, moves: Code, starts: ast.expr) -> ast.expr:
-    """The log of the sum over the paths of Markov chains.
-
-    Parameters
-    ----------
-    initial, moves
-        Probabilities of first states (outer dimensions, state), and of transitions (dimensions, state, next state).
-    starts
-        Code of whether a chain starts, by time.
+def sum_of_chains(group: Sequence[HiddenNode], printer: Printer, codes: Sequence[ChainCode]) -> ast.expr:
+    """The log of the sum over the paths of hidden chains; of several, together.
 
     Raises
     ------
     ModelError
         A density depends on the states in a way that the script's recursions do not know.
     """
-    node, law = each.node, each.latent.known_path.law
-    assert isinstance(law, MarkovLaw)
-    if law.order != 1:
-        raise not_exported(f"'{node.name}', a chain of the second order,", *node.path)
-    *outer, time = node.dims
-    lags = max(printer.axes[axis].lag for table in each.tables for axis in printer.axes_of(table.code))
-    for table in each.tables:
-        own = [printer.axes[axis] for axis in printer.axes_of(table.code)]
-        if len(own) > 1 and not (lags and all(axis.node == node.name for axis in own)):
-            raise not_exported(f"'{node.name}', several cells of which a density depends on,", *node.path)
+    node, own = group[0].node, {each.node.name for each in group}
+    tables = list({table.name: table for each in group for table in each.tables}.values())
+    axes = {axis: printer.axes[axis] for table in tables for axis in printer.axes_of(table.code)}
+    lags = max(axis.lag for axis in axes.values())
+    for each in group:
+        law = each.latent.known_path.law
+        if isinstance(law, MarkovLaw) and law.order != 1:
+            raise not_exported(f"'{each.node.name}', a chain of the second order,", *each.node.path)
+    names = " and ".join(f"'{name}'" for name in own)
+    if not {axis.node for axis in axes.values()} <= own:
+        raise not_exported(f"{names}, summed out with other nodes,", *node.path)
+    if len(axes) > len(group) and not (lags and len(group) == 1):
+        raise not_exported(f"{names}, on several cells of which a density depends,", *node.path)
+    if len(group) > 1:
+        return _several(group, printer, codes, tables, names)
+    (each,), (code,) = group, codes
     if lags:
-        return _with_lags(each, printer, initial, moves, lags, len(law.offsets) > 2)
-    order = (time, *outer)
-    tables = []
-    for table in each.tables:
-        (axis,) = printer.axes_of(table.code)
-        tables.append(_placed(table, order, [axis], printer))
+        return _with_lags(each, printer, code, lags, tables)
+    *outer, time = node.dims
+    total = _total(_placed(table, (time, *outer), [each.axis], printer) for table in tables)
+    if code.durations is not None:
+        if outer:
+            raise not_exported(f"'{node.name}', segments of several dimensions,", *node.path)
+        return filled(
+            "segments_log_evidence(L, I, P, D, S)", L=total, I=_tensor(code.initial), P=_tensor(code.moves),
+            D=_tensor(code.durations), S=code.starts,
+        )  # fmt: skip
+    moves = code.moves
     batch = [str(dim) for dim in moves.dims[:-2]]
     onto = (*([time] if time in batch else []), *(outer if set(batch) & set(outer) else []), *moves.dims[-2:])
     P = printer.aligned(moves, onto) if batch else moves.tree
     if time in batch and not set(batch) & set(outer) and outer:
         P = filled(f"A[:, {', '.join(['None'] * len(outer))}]", A=P)
     matrices = _tensor(replace(moves, tree=P))
-    return filled("chain_log_evidence(L, I, P, S)", L=_total(tables), I=_tensor(initial), P=matrices, S=starts)
+    return filled("chain_log_evidence(L, I, P, S)", L=total, I=_tensor(code.initial), P=matrices, S=code.starts)
+
+
+def _several(
+    group: Sequence[HiddenNode], printer: Printer, codes: Sequence[ChainCode], tables: Sequence[Table], names: str
+) -> ast.expr:
+    node = group[0].node
+    axes = [each.axis for each in group]
+    plain = all(each.node.dims == node.dims and len(each.node.dims) == 1 for each in group)
+    plain &= all(len(code.moves.dims) == 2 and code.durations is None for code in codes)
+    plain &= all(table.rows == 0 and set(printer.axes_of(table.code)) <= set(axes) for table in tables)
+    if not plain or len({ast.unparse(code.starts) for code in codes}) > 1:
+        raise not_exported(f"{names}, summed out together,", *node.path)
+    total = _total(_placed(table, node.dims, axes, printer) for table in tables)
+    return filled(
+        "several_chains_log_evidence(L, I, P, S)",
+        L=total,
+        I=ast.List([_tensor(code.initial) for code in codes]),
+        P=ast.List([_tensor(code.moves) for code in codes]),
+        S=codes[0].starts,
+    )
 
 
 def _tensor(code: Code) -> ast.expr:
     return code.tree if code.random else filled("pt.as_tensor(A)", A=code.tree)
 
 
-def _with_lags(each: HiddenNode, printer: Printer, initial: Code, moves: Code, lags: int, several: bool) -> ast.expr:
-    node = each.node
-    if several or len(node.dims) > 1 or len(moves.dims) > 2:
+def _with_lags(each: HiddenNode, printer: Printer, code: ChainCode, lags: int, tables: Sequence[Table]) -> ast.expr:
+    node, law = each.node, each.latent.known_path.law
+    several = isinstance(law, MarkovLaw) and len(law.offsets) > 2
+    if several or len(node.dims) > 1 or len(code.moves.dims) > 2 or code.durations is not None:
         raise not_exported(f"'{node.name}', a chain on whose past the data depend,", *node.path)
-    (time,) = node.dims
-    by_lag = {printer.axes[a].lag: a for table in each.tables for a in printer.axes_of(table.code)}
-    axes = []
-    for lag in range(lags + 1):
-        axes.append(by_lag.get(lag, f"no state, {lag} before"))
+    by_lag = {printer.axes[axis].lag: axis for table in tables for axis in printer.axes_of(table.code)}
+    axes = [by_lag.get(lag, f"no state, {lag} before") for lag in range(lags + 1)]
     parts = []
-    for table in each.tables:
-        if table.rows < max(printer.axes[a].lag for a in printer.axes_of(table.code)):
-            raise not_exported(f"'{table.name}', which has a density before the past it depends on,", *node.path)
+    for table in tables:
         if table.rows < lags:
-            raise not_exported(f"'{node.name}', on which several nodes with different pasts depend,", *node.path)
-        tree = printer.aligned(table.code, (time, *axes))
-        parts.append(
-            tree
-            if table.rows == lags
-            else filled("pt.concatenate([pt.zeros((K, *A.shape[1:])), A])", A=tree, K=str(table.rows - lags))
-        )
-    return filled("chain_with_lags_log_evidence(L, I, P)", L=_total(parts), I=_tensor(initial), P=_tensor(moves))
+            raise not_exported(f"'{table.name}', a density of rows before the past that others depend on,", *node.path)
+        tree = printer.aligned(table.code, (*node.dims, *axes))
+        if table.rows > lags:
+            rows = str(table.rows - lags)
+            tree = filled("pt.concatenate([pt.zeros((K, *A.shape[1:])), A])", A=tree, K=rows)
+        parts.append(tree)
+    return filled(
+        "chain_with_lags_log_evidence(L, I, P)", L=_total(parts), I=_tensor(code.initial), P=_tensor(code.moves)
+    )

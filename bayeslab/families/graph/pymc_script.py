@@ -21,11 +21,12 @@ from bayeslab.families.graph.pymc_data import Names, ScriptData, literal
 from bayeslab.families.graph.pymc_functions import function_text
 from bayeslab.families.graph.pymc_helpers import helpers_in
 from bayeslab.families.graph.pymc_hidden import (
+    ChainCode,
     HiddenNode,
     Table,
-    chain_arguments,
+    check_chain,
     groups,
-    sum_of_chain,
+    sum_of_chains,
     sum_of_labels,
 )
 from bayeslab.families.graph.pymc_integrals import Linear, NotSplit, split
@@ -228,7 +229,7 @@ class _Script:
         """Add the log probabilities of a discrete node's states; of a Markov chain, nothing yet."""
         hidden = self.hidden[node.name]
         if node.hidden_path:
-            chain_arguments(node)
+            check_chain(node)
             return
         variable = self.names.of(f"log_p_{node.name}")
         given = bound_arguments(tree, str(node.distribution)) if node.distribution == "Categorical" else {}
@@ -330,12 +331,11 @@ class _Script:
     def _sum_out(self) -> None:
         """Add a potential for each group of discrete nodes that are summed out together."""
         for group in groups(self.hidden, self.printer):
-            each = group[0]
-            if any(one.node.hidden_path for one in group):
-                if len(group) > 1:
-                    names = " and ".join(f"'{one.node.name}'" for one in group)
-                    raise not_exported(f"{names}, summed out together,", *each.node.path)
-                total = self._chain(each)
+            if all(one.node.hidden_path for one in group):
+                total = sum_of_chains(group, self.printer, [self._chain(one) for one in group])
+            elif any(one.node.hidden_path for one in group):
+                names = " and ".join(f"'{one.node.name}'" for one in group)
+                raise not_exported(f"{names}, summed out together,", *group[0].node.path)
             else:
                 total = sum_of_labels(group, self.printer)
             names = " and ".join(one.node.name for one in group)
@@ -344,8 +344,11 @@ class _Script:
             name = "_".join([*(one.node.name for one in group), "summed_out"])
             self.lines += _statement_lines("    ", filled("pm.Potential(N, A)", N=repr(name), A=total), "    ")
 
-    def _chain(self, each: HiddenNode) -> ast.expr:
-        node, given = each.node, chain_arguments(each.node)
+    def _chain(self, each: HiddenNode) -> ChainCode:
+        node = each.node
+        tree = node.expression.tree
+        assert isinstance(tree, ast.Call)
+        given = bound_arguments(tree, str(node.distribution))
         moves = self._moves(node, given["P"])
         first, n = given.get("initial"), each.latent.states
         word = first.id if isinstance(first, ast.Name) else None
@@ -366,10 +369,11 @@ class _Script:
         if "sequence" in given:
             column = self.printer.print(given["sequence"]).tree
             starts = filled("np.append(True, S[1:] != S[:-1])", S=column)
-        return sum_of_chain(each, self.printer, initial, moves, starts)
+        durations = self._moves(node, given["durations"]) if "durations" in given else None
+        return ChainCode(initial, moves, starts, durations)
 
     def _moves(self, node: Node, tree: ast.expr) -> Code:
-        """Transition probabilities, (dimensions of the node, state, next state)."""
+        """Probabilities with two axes of states, or of states and lengths, after dimensions of the node."""
         if isinstance(tree, ast.List | ast.Tuple) and all(isinstance(row, ast.List | ast.Tuple) for row in tree.elts):
             rows = [[self.printer.print(entry) for entry in row.elts] for row in tree.elts]  # type: ignore[attr-defined]
             entries = [entry for row in rows for entry in row]

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.bound import Data
+from bayeslab.families.hmm.expand_chains import expanded_chains
+from bayeslab.families.hmm.expand_durations import duration_nodes
 from bayeslab.families.hmm.expand_linear import expanded_levels
 from bayeslab.families.hmm.model import hidden_at, linear_of
 from bayeslab.families.hmm.spec import HMM
 from bayeslab.language.expansion import Expansion, check_columns, listed_numbers, nested, numbers, unsupported
 from bayeslab.language.spec import Model
+from bayeslab.latents.chains.durations import DurationChain
 from bayeslab.latents.chains.state_chain import MarkovChain
 from bayeslab.posterior.chains.hidden import Hidden
 from bayeslab.posterior.observed.language import emission_nodes
@@ -21,8 +24,8 @@ __all__ = ["expand"]
 _PATH = "path"
 # Keys that the language form of a plain chain does not have.
 _BEYOND = {
-    "chains": "several chains", "classes": "a chain for each class", "inputs": "regressions in each state",
-    "parent": "trees of rows", "durations": "durations of states", "transitions_on": "transitions by columns",
+    "classes": "a chain for each class", "inputs": "regressions in each state", "parent": "trees of rows",
+    "transitions_on": "transitions by columns",
 }  # fmt: skip
 
 
@@ -53,25 +56,38 @@ def expand(model: Model, data: Data) -> Expansion:
 
 
 def _written(spec: HMM, hidden: Hidden, data: Data) -> Expansion:
-    chain, row = hidden.chain, data.dataset.rows
-    if not isinstance(chain, MarkovChain) or not chain.full:
-        raise unsupported("chains in which some transitions cannot be are not expanded yet", "topology")
+    row = data.dataset.rows
     n = len(data.labels.get(row, ()))
     if len(hidden.rows) != n or not np.array_equal(hidden.sequences.at, np.arange(n)):
         raise unsupported(
             "times are missing, or rows are not in their order: sort the table, and fill the gaps", "time"
         )
+    if spec.chains:
+        expansion = expanded_chains(spec, hidden, row)
+        check_columns(expansion.nodes, expansion.dims, data.dataset.columns, spec.columns, "columns")
+        return expansion
     emitted = emission_nodes(list(hidden.parts), _PATH, row, tuple(spec.columns))
     states = [label.item() if isinstance(label, np.generic) else label for label in hidden.states]
     dims: dict[str, Any] = {"state": states, "next_state": "state", **emitted.dims}
     nodes: dict[str, str] = {}
     comments = dict(emitted.comments)
-    if chain.transition is not None:
-        nodes["transition[state, next_state]"] = nested(np.asarray(chain.transition, float))
+    chain, call = hidden.chain, "MarkovChain(transition"
+    moves = "transition[state, next_state]"
+    comments[moves] = "From each state to the next: every row sums to 1."
+    if isinstance(chain, DurationChain):
+        lasting, length, remarks = duration_nodes(chain)
+        call, chain = "SemiMarkovChain(transition, durations=durations", chain.base
+        if len(states) > 2 or not np.array_equal(chain.mask, ~np.eye(2, dtype=bool)):
+            raise unsupported("durations are expanded for two states that take turns", "durations")
+        nodes |= {moves: "[[0, 1], [1, 0]]", **lasting}
+        dims |= length
+        comments |= {moves: "The states take turns.", **remarks}
+    elif not isinstance(chain, MarkovChain) or not chain.full:
+        raise unsupported("chains in which some transitions cannot be are not expanded yet", "topology")
+    elif chain.transition is not None:
+        nodes[moves] = nested(np.asarray(chain.transition, float))
     else:
-        concentration = np.asarray(chain.concentration("transition"), float)
-        nodes |= _dirichlet("transition", "state, next_state", concentration)
-    comments["transition[state, next_state]"] = "From each state to the next: every row sums to 1."
+        nodes |= _dirichlet("transition", "state, next_state", np.asarray(chain.concentration("transition"), float))
     start = chain.initial
     if isinstance(start, str) and start == "free":
         nodes |= _dirichlet("initial", "state", np.asarray(chain.concentration("initial"), float))
@@ -81,7 +97,7 @@ def _written(spec: HMM, hidden: Hidden, data: Data) -> Expansion:
         begins = start if isinstance(start, str) else listed_numbers(np.asarray(start, float))
     sequence = f", sequence={spec.sequence}" if spec.sequence is not None else ""
     path = f"{_PATH}[{row}]"
-    nodes |= {**emitted.parameters, path: f"MarkovChain(transition, initial={begins}{sequence})", **emitted.columns}
+    nodes |= {**emitted.parameters, path: f"{call}, initial={begins}{sequence})", **emitted.columns}
     comments[path] = "The hidden states, row by row: fits sum over all paths, and give one back for each draw."
     check_columns(nodes, dims, data.dataset.columns, spec.columns, "columns")
     about = (
