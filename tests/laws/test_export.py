@@ -42,12 +42,6 @@ REFUSED = {
     "geyser_number": ("model.unsupported", "a sampled number of components has parameters of no fixed size"),
     "shapes": ("model.unsupported", "no bound on the number of features"),
     "notes": ("model.unsupported", "documents are texts"),
-    "galaxies": ("model.unsupported", "no bound on the number of components"),
-    "geyser_process": ("model.unsupported", "no bound on the number of components"),
-    "geyser_clusters": ("model.unsupported", "covariance matrices of components"),
-    "geyser_runs": ("model.unsupported", "durations of states"),
-    "meter": ("model.unsupported", "several chains"),
-    "timber_net": ("model.unsupported", "continuous variables of a net"),
 }  # fmt: skip
 EXPORTED = sorted({path.stem for path in MODELS.glob("*.yaml")} - REFUSED.keys())
 QUICK = ("eight_schools", "sunspots")
@@ -199,6 +193,16 @@ SMALL: dict[str, dict] = {
         "c[row]": "MarkovChain(P, initial=[0.2, 0.8])", "off[row]": "y - m[c]",
         "y[row]": "Normal(m[c] + r * lag(off, 2), 1)",
     },
+    "segments": {
+        "q[k, last]": "Dirichlet(1)", "m[k]": "Normal(0, 1)",
+        "c[row]": "SemiMarkovChain([[0, 1], [1, 0]], durations=q, initial=[0.3, 0.7], sequence=g2)",
+        "y[row]": "Normal(m[c], 1)",
+    },
+    "several chains": {
+        "P[k, k2]": "Dirichlet(1)", "m[k]": "Normal(0, 1)", "c[row]": "MarkovChain(P, sequence=g2)",
+        "d[row]": "MarkovChain([[0.8, 0.2], [0.3, 0.7]], initial=stationary, sequence=g2)",
+        "y[row]": "Normal(m[c] - exp(m[0]) * d, 1)", "n[row]": "Poisson(1 + d)",
+    },
     "wandering levels": {
         "s": "HalfNormal(1)", "b": "Normal(0, 1)", "v[row]": "LocalLevel(s, initial=Normal(0, 3), sequence=g2)",
         "a[row]": "2 * v - b * x", "hole[row]": "Normal(a, exp(b))",
@@ -209,7 +213,7 @@ SMALL: dict[str, dict] = {
         "w[row]": "Seasonal(3, s, initial=ZeroSumNormal(2))", "y[row]": "Normal(x + v + b * w, 0.5)",
     },
     "linear Gaussian states": {
-        "r": "Beta(2, 2)", "v[row]": "LinearGaussian([1, 0.5], [[0.5, r], [0, 0.9]], [[1, 0.2], [0.2, 2]],"
+        "r": "Beta(2, 2)", "v[row]": "LinearGaussian(H=[1, 0.5], F=[[0.5, r], [0, 0.9]], Q=[[1, 0.2], [0.2, 2]],"
         " initial_mean=[0, 1], initial_covariance=[[2, 0], [0, 1]])", "y[row]": "Normal(v, 0.5)",
     },
     "summed out": {"w": "Beta(1, 1)", "m[k]": "Normal(0, 1)", "k_of[row]": "Bernoulli(w)",
@@ -241,7 +245,7 @@ def test_any_small_model_and_its_script_have_the_same_density(name, tmp_path):
 
 
 def small_agrees(name: str, folder: Path) -> None:
-    dims = {"k": 2, "k2": "k", "state": ["off", "on"], "next_state": "state"}
+    dims = {"k": 2, "k2": "k", "last": 3, "state": ["off", "on"], "next_state": "state"}
     path = written(folder, SMALL[name], table(), dims=dims | TWINS.get(name, {}))
     script = folder / "s.py"
     script.write_text(bl.export(path, folder=folder))
@@ -285,9 +289,9 @@ def test_a_function_that_is_integrated_out_and_its_script_have_the_same_density(
 @pytest.mark.slow(why="compiles")
 def test_a_function_with_factors_that_is_integrated_out_has_the_same_density(tmp_path):
     nodes = {
-        "f[g]": "GaussianProcess(ExpQuad(place, ell, 1))", "h[row]": "GaussianProcess(Matern32(x, ell, 0.5))",
+        "f[g]": "GaussianProcess(ExpQuad(place, ell, 1))", "w[row]": "GaussianProcess(Matern32(x, ell, 0.5))",
         "ell": "Gamma(4, 2)", "s": "HalfNormal(1)", "place[g]": "0.5 * index(g) ** 2",
-        "both[row]": "x - f[g] + h * s * x", "y[row]": "Normal(both, s)",
+        "both[row]": "x - f[g] + w * s * x", "y[row]": "Normal(both, s)",
     }  # fmt: skip
     path = written(tmp_path, nodes, table())
     (tmp_path / "s.py").write_text(bl.export(path, folder=tmp_path))
@@ -313,7 +317,13 @@ def test_a_function_that_a_script_can_only_sample_has_the_same_evidence(tmp_path
         ),
         ({"c[g, g2]": "LKJCorr(eta=2)", "y[row]": "Normal(c['u', 'v'], 1)"}, "LKJCorr"),
         ({"v[row]": "AR([0.5], 1)", "y[row]": "Normal(v, 1)"}, "AR"),
-        ({"c[row]": "MarkovChain([[0.5, 0.5], [0.1, 0.9]], order=2)", "y[row]": "Normal(c, 1)"}, "'c'"),
+        (
+            {
+                "c[row]": "MarkovChain([[[0.5, 0.5], [0.1, 0.9]], [[0.3, 0.7], [0, 1]]], order=2)",
+                "y[row]": "Normal(c, 1)",
+            },
+            "'c'",
+        ),
         (
             {
                 "c[row]": "MarkovChain([[0.5, 0.5], [0.1, 0.9]])",

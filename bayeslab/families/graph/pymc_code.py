@@ -96,6 +96,10 @@ class Printer:
         self._nodes[node] = name, dims
         return self._axis(name, Axis(node, dims), states)
 
+    def axis_of(self, node: str) -> str:
+        """The axis of the states of a node at the same cell."""
+        return self._nodes[node][0]
+
     def _axis(self, name: str, axis: Axis, states: int) -> str:
         self.axes[name], self._states[name] = axis, np.arange(states)
         return name

@@ -84,22 +84,28 @@ def _meets(one: HiddenNode, other: HiddenNode, printer: Printer) -> bool:
 def _placed(table: Table, cells: Sequence[str], axes: Sequence[str], printer: Printer) -> ast.expr:
     """The table by cell of the node and by state: rows of a cell are added up."""
     code, own = table.code, printer.axes_of(table.code)
-    dims = tuple(str(dim) for dim in code.dims if dim not in own)
-    index = printer.axes[own[0]].cells
-    rows = printer.axes[own[0]].dims
-    extra = [dim for dim in dims if dim not in rows]
+    places = [printer.axes[axis] for axis in own]
+    if any(each.dims != places[0].dims or _text(each.cells) != _text(places[0].cells) for each in places):
+        raise not_exported(f"'{table.name}', a density of several cells of discrete nodes,")
+    index, rows = places[0].cells, places[0].dims
+    whole = [printer.axis_of(each.node) for each in places]
+    extra = [str(dim) for dim in code.dims if dim not in own and dim not in rows]
+    tree = printer.aligned(code, (*rows, *extra, *own))
     if extra:
-        order = (*rows, *extra, *own)
-        places = tuple(range(len(rows), len(rows) + len(extra)))
-        summed = filled("A.sum(axis=P)", A=printer.aligned(code, order), P=repr(places))
-        code = replace(code, tree=summed, dims=(*rows, *own))
-    if index is None:
-        tree = printer.aligned(code, (*cells, *axes))
-        if table.rows:
-            tree = filled("pt.concatenate([pt.zeros((K, *A.shape[1:])), A])", A=tree, K=str(table.rows))
-        return tree
-    shape = ast.Tuple([*map(printer.length, cells), *map(printer.length, own)])
-    return filled("pt.zeros(S)[I].inc(A)", S=shape, I=index, A=printer.aligned(code, (*rows, *own)))
+        summed = tuple(range(len(rows), len(rows) + len(extra)))
+        tree = filled("A.sum(axis=P)", A=tree, P=repr(summed if len(summed) > 1 else summed[0]))
+    if index is not None:
+        shape = ast.Tuple([*map(printer.length, cells), *map(printer.length, whole)])
+        tree = filled("pt.zeros(S)[I].inc(A)", S=shape, I=index, A=tree)
+        rows = tuple(cells)
+    tree = printer.aligned(Code(tree, (*rows, *whole), True), (*cells, *axes))
+    if table.rows:
+        tree = filled("pt.concatenate([pt.zeros((K, *A.shape[1:])), A])", A=tree, K=str(table.rows))
+    return tree
+
+
+def _text(tree: ast.expr | None) -> str:
+    return "" if tree is None else ast.unparse(tree)
 
 
 def _total(parts: Iterable[ast.expr]) -> ast.expr:
@@ -119,18 +125,14 @@ def sum_of_labels(group: Sequence[HiddenNode], printer: Printer) -> ast.expr:
     """
     cells, axes = group[0].node.dims, [each.axis for each in group]
     tables = list({table.name: table for each in group for table in each.tables}.values())
-    if len(group) > 1:
-        apart = [each for each in group if each.node.dims != cells]
-        other = any(axis not in axes for table in tables for axis in printer.axes_of(table.code))
-        states = math.prod(each.latent.states for each in group)
-        if apart or other or states > _MOST_STATES:
-            names = " and ".join(f"'{each.node.name}'" for each in group)
-            raise not_exported(f"{names}, summed out together,", *group[0].node.path)
-    for table in tables:
-        if len(printer.axes_of(table.code)) > len(group) or table.rows:
-            raise not_exported(
-                f"'{group[0].node.name}', several cells of which a density depends on,", *group[0].node.path
-            )
+    names = " and ".join(f"'{each.node.name}'" for each in group)
+    met = [[printer.axes[axis] for axis in printer.axes_of(table.code)] for table in tables]
+    alike = all(set(each.node.dims) == set(cells) for each in group)
+    once = all(len({axis.node for axis in one}) == len(one) for one in met)
+    inside = {axis.node for one in met for axis in one} <= {each.node.name for each in group}
+    states = math.prod(each.latent.states for each in group)
+    if not (alike and once and inside) or states > _MOST_STATES or any(table.rows for table in tables):
+        raise not_exported(f"{names}, summed out together,", *group[0].node.path)
     joint = _total(_placed(table, cells, axes, printer) for table in tables)
     along = "-1" if len(axes) == 1 else repr(tuple(range(-len(axes), 0)))
     return filled(f"pt.logsumexp(A, axis={along}).sum()" if cells else f"pt.logsumexp(A, axis={along})", A=joint)

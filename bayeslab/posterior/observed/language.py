@@ -10,6 +10,7 @@ import numpy as np
 from bayeslab.language.expansion import nested, number, numbers, unsupported
 from bayeslab.posterior.observed.any_distribution import DistributedPart
 from bayeslab.posterior.observed.categories import Categories
+from bayeslab.posterior.observed.joint_normal import JointNormal
 from bayeslab.posterior.observed.normal import Normal
 from bayeslab.posterior.observed.one_parameter import OneParameter
 from bayeslab.posterior.observed.part import StatePart
@@ -58,6 +59,8 @@ class EmissionNodes:
                 self._categories(part)
             case DistributedPart():
                 self._distributed(part)
+            case JointNormal() if part.covariance == "full" and part.lkj is None and not part.free and not part.priors:
+                self._joint_normal(part)
             case _:
                 raise unsupported(
                     f"a {part.word} distribution of {len(part.columns)} columns together cannot be expanded yet:"
@@ -92,6 +95,52 @@ class EmissionNodes:
         for column in part.columns:
             at = [self._at(part, name, column) for name in (mean, sd)]
             self.columns[f"{column}[{self.row}]"] = f"Normal({', '.join(at)})"
+
+    def _joint_normal(self, part: JointNormal) -> None:
+        """Columns with covariance matrices: each is normal given those before it.
+
+        With the precision A'A in coordinates in which its prior is a standard Wishart distribution, and T = A L^-1 in
+        those of the data, T (x - mean) is standard normal, and T is lower triangular: row by row it says the density
+        of a column given those before it.
+        """
+        prior, columns, state = part.weak, part.columns, part.style.state
+        d, inverse = len(columns), np.linalg.inv(np.linalg.cholesky(prior.scale))
+        diagonal, mean, sd = (part.called(word) for word in ("diagonal", "mean", "sd"))
+        key = f"{diagonal}[{state}, {part.style.feature}]"
+        freedom = self._one_way(part, f"{diagonal}_freedom", numbers(float(prior.nu) - np.arange(d)[::-1]))
+        self.parameters[key] = f"ChiSquared({freedom})"
+        self.comments[key] = "Covariances have a weak inverse Wishart prior, by the triangle of Bartlett."
+        feature = part.style.feature
+        self.dims = {dim: labels for dim, labels in self.dims.items() if dim == feature or dim not in part.labels()}
+        for i, column in enumerate(columns):
+            before = columns[:i]
+            below = [f"{part.called('below')}_{column}_{other}" for other in before]
+            self.parameters |= {f"{name}[{state}]": "Normal(0, 1)" for name in below}
+            root = [*below, f"sqrt({diagonal}[{column!r}])"]
+            rows = [[(root[k], inverse[k, j]) for k in range(j, i + 1)] for j in range(i + 1)]
+            texts = [" + ".join(f"{number(value)} * {name}" for name, value in row) for row in rows]
+            own, slopes = f"{sd}_{column}", [f"{part.called('slope')}_{column}_{other}" for other in before]
+            self.parameters[f"{own}[{state}]"] = f"1 / ({texts[i]})"
+            self.parameters |= {
+                f"{slope}[{state}]": f"-({text}) * {own}" for slope, text in zip(slopes, texts, strict=False)
+            }
+            if i:
+                given = ", ".join(before)
+                self.comments[f"{own}[{state}]"] = f"Standard deviation of {column} given {given}."
+                self.comments[f"{slopes[0]}[{state}]"] = f"How {column} changes with {before[0]}."
+            centre = [number(float(np.broadcast_to(prior.mean, (d,))[k])) for k in range(i + 1)]
+            about = [
+                f"{slope} * ({mean}_{other} - {m})" for slope, other, m in zip(slopes, before, centre, strict=False)
+            ]
+            self.parameters[f"{mean}_{column}[{state}]"] = (
+                f"Normal({' + '.join([centre[i], *about])}, {own} / sqrt({number(prior.kappa)}))"
+            )
+            apart = [
+                f"{slope}[{self.state}] * ({other} - {mean}_{other}[{self.state}])"
+                for slope, other in zip(slopes, before, strict=True)
+            ]
+            expected = " + ".join([f"{mean}_{column}[{self.state}]", *apart])
+            self.columns[f"{column}[{self.row}]"] = f"Normal({expected}, {own}[{self.state}])"
 
     def _one_parameter(self, part: OneParameter) -> None:
         (name,) = part.names
