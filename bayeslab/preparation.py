@@ -253,7 +253,7 @@ def ready(work: Prepared, *, begin: bool = True) -> Prepared:
     """
     module, known = engine(work.engine), work.posterior.draw_size()
     _check_draws(work.engine, work.options, max(1 if known is None else known, module.draw_size(work.posterior)))
-    machine, note = machine_of(work.posterior, work.options)
+    machine, note = machine_of(work.posterior, work.options, begin=begin)
     graph = None if machine is not None else graph_of(work.posterior, work.engine, begin=begin)
     if graph is not None and known is None:
         _check_draws(work.engine, work.options, _numbers(graph))
@@ -312,7 +312,7 @@ def graph_of(posterior: Posterior, method: str, *, begin: bool = True) -> Any:
     return posterior.graph() if begin else posterior.graph_without_start()
 
 
-def machine_of(posterior: Posterior, options: Any) -> tuple[MachineModel | None, str]:
+def machine_of(posterior: Posterior, options: Any, *, begin: bool = True) -> tuple[MachineModel | None, str]:
     """The program of the density machine, for engines that use it, and otherwise why there is none.
 
     Raises
@@ -324,7 +324,7 @@ def machine_of(posterior: Posterior, options: Any) -> tuple[MachineModel | None,
     if backend == "pytensor":
         return None, ""
     try:
-        return posterior.machine_model(), ""
+        return (posterior.machine_model() if begin else posterior.machine_without_start()), ""
     except NotLowered as error:
         if backend == "machine":
             raise ModelError(

@@ -357,12 +357,12 @@ def test_quantities_that_do_not_exist_are_left_out():
 
 def test_a_check_of_a_mixture_searches_no_start(monkeypatch):
     """A search compiles code, and with many rows takes long; what it would refuse is refused all the same."""
-    from bayeslab.families.mixture import pymc_graph
+    from bayeslab.families.mixture import density
 
-    def never(seen):
+    def never(*seen, **more):
         raise AssertionError("a search for a start")
 
-    monkeypatch.setattr(pymc_graph, "start_of", never)
+    monkeypatch.setattr(density, "fit_mixture", never)
     two = {"family": "mixture", "columns": ["y"], "components": 2}
     assert bl.check(bl.Model(model=two), TABLE, "nuts").dataset.columns.keys() == TABLE.keys()
     with pytest.raises(AssertionError, match="a search for a start"):

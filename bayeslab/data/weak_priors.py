@@ -1,4 +1,4 @@
-"""What weak priors on the scale of the data need: columns that vary, and starts on their scale."""
+"""What weak priors on the scale of the data need: columns that vary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from bayeslab.errors import DataError
 
-__all__ = ["refuse_constant", "scaled", "shown"]
+__all__ = ["refuse_constant", "shown"]
 
 
 def refuse_constant(rows: np.ndarray, columns: tuple[str, ...]) -> None:
@@ -28,23 +28,3 @@ def shown(values: Any) -> str:
     """The numbers of a prior for people: one where all columns have the same."""
     each = [f"{value:.4g}" for value in np.ravel(values)]
     return each[0] if len(set(each)) == 1 else "[" + ", ".join(each) + "]"
-
-
-def scaled(centre: np.ndarray, step: np.ndarray) -> Any:
-    """The transform x = centre + step u: starting points are jittered by the data's scale, not by one."""
-    from pymc.logprob.transforms import Transform
-    from pytensor import tensor as pt
-
-    class Scaled(Transform):
-        name = "scaled"
-
-        def forward(self, value: Any, *inputs: Any) -> Any:
-            return (value - centre) / step
-
-        def backward(self, value: Any, *inputs: Any) -> Any:
-            return centre + step * value
-
-        def log_jac_det(self, value: Any, *inputs: Any) -> Any:
-            return pt.zeros_like(value) + np.log(step)
-
-    return Scaled()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bayeslab.errors import OptionError
+from bayeslab.language.writer import Writer
 from bayeslab.latents.chains.hidden_gibbs import draw_probabilities
 
 __all__ = ["Drawn", "Expected", "Latent", "Law", "Values"]
@@ -300,12 +301,12 @@ class Latent(ABC):
         """Values that a search moved off a constraint, mapped back without a change of the likelihood."""
         return {}
 
-    # ------------------------------------------------------------------ PyMC
+    # ------------------------------------------------------------------ densities of graphs and programs
 
     @abstractmethod
-    def variables(self, start: Values | None) -> dict[str, Any]:
-        """Unknown parameters as random variables on PyMC's context stack, and known ones as constants."""
+    def variables(self, writer: Writer, start: Values | None) -> dict[str, Any]:
+        """Unknown parameters as random variables, and known ones as constants."""
 
     @abstractmethod
-    def evidence(self, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
-        """log p(rows | parameters) as a PyTensor expression."""
+    def evidence(self, writer: Writer, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
+        """log p(rows | parameters) as an expression."""

@@ -334,6 +334,10 @@ class Posterior(ABC):
         """
         raise NotLowered(self.family, "a family that the density machine does not know")
 
+    def machine_without_start(self) -> MachineModel:
+        """The program without what only serves the start of chains; default: there is nothing."""
+        return self.machine_model()
+
     # ------------------------------------------------------------------------------ engines
 
     def preferred_engine(self) -> tuple[str, str] | None:

@@ -194,7 +194,7 @@ IN_TIME = {
 @pytest.mark.slow(why="compiles")
 def test_matern_processes_of_time_have_the_evidence_of_the_dense_process(kernel):
     """The graph's evidence in n steps is that of the Cholesky factor; rows in any order, some twice."""
-    from bayeslab.families.gaussian_process.pymc_graph import in_time
+    from bayeslab.families.gaussian_process.density import in_time
 
     rng = np.random.default_rng(8)
     x = np.append(rng.uniform(0, 10, 147), [3.0, 3.0, 3.0])

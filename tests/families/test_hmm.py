@@ -12,6 +12,7 @@ from scipy import stats
 import bayeslab as bl
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.language.writer import PYMC
 from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states, smooth
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.transforms import constrained, unconstrained
@@ -162,10 +163,8 @@ def test_columns_of_every_kind_against_enumeration():
     assert dims == ("sequence_number",)
     np.testing.assert_allclose(found[0], want, rtol=1e-10)
     # The same as PyTensor expressions.
-    from bayeslab.families.hmm.pymc_graph import log_density
-
-    hidden = hidden_of(declared, data)
-    expression = log_density(hidden.parts, v, hidden.rows)
+    hidden, variables = hidden_of(declared, data), {name: PYMC.constant(value) for name, value in v.items()}
+    expression = sum(part.density(PYMC, variables, hidden.rows) for part in hidden.parts)
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(expression.eval(mode="FAST_COMPILE"), np.log(emission), rtol=1e-9, atol=1e-12)
 

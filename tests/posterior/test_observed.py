@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 from bayeslab.distributions import emissions
+from bayeslab.language.writer import PYMC
 from bayeslab.posterior.observed.any_distribution import DistributedPart
 from bayeslab.posterior.observed.categories import Categories
 from bayeslab.posterior.observed.gaussian_mixture import MixedPart
@@ -241,9 +242,9 @@ def evaluated(part, rows, seed=3):
     """Parameters near where chains start, and the log density of the rows there, from one graph."""
     coords = {part.style.state: list(range(part.n_states))} | {d: v.tolist() for d, v in part.labels().items()}
     with pm.Model(coords=coords) as model:
-        made = part.variables()
+        made = part.variables(PYMC)
         names = [name for name in part.results if name in made]
-        density = part.density(made, rows)
+        density = part.density(PYMC, made, rows)
     point = model.initial_point(random_seed=seed)
     found = model.compile_fn(
         model.replace_rvs_by_values([*(made[name] for name in names), density]),
@@ -304,7 +305,7 @@ def test_columns_are_drawn_given_states(name, style):
     if part.discrete:
         np.testing.assert_array_equal(made, np.floor(made))
     with pm.Model(coords={part.style.state: range(K)} | {d: v.tolist() for d, v in part.labels().items()}):
-        variables = part.variables()
+        variables = part.variables(PYMC)
         columns = part.drawn(variables, states, rows)
     assert tuple(columns) == part.columns
 

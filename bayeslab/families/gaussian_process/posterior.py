@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +15,7 @@ from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Dataset
 from bayeslab.errors import DataError, EngineRefusal, ModelError, hint
-from bayeslab.families.gaussian_process import approximations, posterior_mode, pymc_graph
+from bayeslab.families.gaussian_process import approximations, density, posterior_mode, pymc_graph
 from bayeslab.families.gaussian_process.approximations import INDUCING, regression_of
 from bayeslab.families.gaussian_process.model import (
     Resolved,
@@ -26,6 +26,8 @@ from bayeslab.latents.gaussian_process.gaussian_process import threads
 from bayeslab.memory import require_memory
 from bayeslab.posterior.answer import Plan, PointEstimate
 from bayeslab.posterior.contract import DataFinding, Draws, Named, Posterior, Purpose
+from bayeslab.posterior.machine.arrays import NotLowered
+from bayeslab.posterior.machine.model import MachineModel
 
 if TYPE_CHECKING:
     import pymc
@@ -81,9 +83,17 @@ class GaussianProcessPosterior(Posterior):
         if resolved.spec.approximation is not None:
             return pymc_graph.with_approximation(self.model, resolved)
         _distinguishable(resolved)
-        if resolved.gaussian:
-            return pymc_graph.with_evidence(self.model, resolved)
-        return pymc_graph.with_function(self.model, resolved)
+        return pymc_graph.with_evidence(self.model, resolved)
+
+    def machine_model(self, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
+        if weights:
+            raise NotLowered(next(iter(weights)), "weights of rows of a Gaussian process")
+        resolved = self.resolved
+        _there(resolved, self.data)
+        _affordable(resolved)
+        if resolved.spec.approximation is None:
+            _distinguishable(resolved)
+        return density.machine_model(self.model, resolved)
 
     @cached_property
     def exact_plan(self) -> Plan | str:

@@ -40,22 +40,18 @@ from bayeslab.language.nodes import Node, bound_arguments, byproducts, nodes_of
 from bayeslab.language.spec import Model
 from bayeslab.posterior.machine.arrays import Instruction, NotLinear, NotLowered, Var
 from bayeslab.posterior.machine.backend import Machine
-from bayeslab.posterior.machine.functions import cumprod, logsumexp, stationary
+from bayeslab.posterior.machine.declarations import Declarations
+from bayeslab.posterior.machine.functions import cumprod, stationary
 from bayeslab.posterior.machine.laws import (
-    Categories,
     CholeskyFactor,
-    Counts,
-    Dirichlet,
     Law,
     Mixed,
     Scalar,
-    ZeroSumNormal,
-    ordered_categories,
 )
-from bayeslab.posterior.machine.model import MachineModel, Parameter, SummedPart
+from bayeslab.posterior.machine.model import MachineModel, SummedPart
 from bayeslab.posterior.machine.program import Builder, Program
 from bayeslab.posterior.machine.transforms import SIMPLEX, Ordered, Transform
-from bayeslab.posterior.machine.vector_laws import vector_law
+from bayeslab.posterior.machine.vector_laws import law_of
 from bayeslab.posterior.machine.wrapped import Censored, Truncated
 
 __all__ = ["DRAWS", "Lowering", "NaturalScale", "at_natural_scale", "lowered"]
@@ -105,7 +101,7 @@ def _lowered(model: Model, data: Data, weights: Mapping[str, np.ndarray], integr
     return lowering.finish()
 
 
-class Lowering(Walk):
+class Lowering(Declarations, Walk):
     """Lowers the nodes of one model.
 
     Parameters
@@ -125,10 +121,8 @@ class Lowering(Walk):
     ) -> None:
         super().__init__(model, data, purpose, targets)
         self.weights = weights
-        self.parameters: list[Parameter] = []
-        self.computed_nodes: list[str] = []
+        self.parameters, self.computed_nodes, self.dims = [], [], {}
         self.used: set[str] = set()
-        self.dims: dict[str, tuple[str, ...]] = {}
         self.observed_cells: dict[str, np.ndarray] = {}
         self.constants: dict[str, np.ndarray] = {}
         self.densities: list[tuple[str, Var]] = []
@@ -238,44 +232,6 @@ class Lowering(Walk):
             self.densities.append((node.name, value.reshape(-1).sum(0)))
             return
         self.builder.add(value)
-
-    def free(
-        self, name: str, law: Law, dims: tuple[str, ...], transform: Transform | None, start: Var | None = None
-    ) -> Var:
-        """The value of a random node without data, whose density is added to the total."""
-        coordinates, value = self.parameter_of(law.shape, transform)
-        self.sampled(name, law, dims, transform, coordinates, value, law.start() if start is None else start)
-        return value
-
-    def parameter_of(self, shape: tuple[int, ...], transform: Transform | None) -> tuple[Var, Var]:
-        """The coordinates and the value of a parameter of a shape."""
-        within = shape if transform is None else transform.shape(shape)
-        coordinates = self.builder.parameter(int(np.prod(within))).reshape(within)
-        return coordinates, coordinates if transform is None else transform.backward(coordinates)
-
-    def sampled(
-        self,
-        name: str,
-        law: Law,
-        dims: tuple[str, ...],
-        transform: Transform | None,
-        coordinates: Var,
-        value: Var,
-        start: Var,
-    ) -> None:
-        """Add a parameter whose coordinates and value are known."""
-        with self.builder.of_part("prior"):
-            law.add(value)
-        jacobian = None if transform is None else transform.log_jacobian(coordinates)
-        if jacobian is not None:
-            with self.builder.of_part("jacobian"):
-                self.builder.add(jacobian)
-        first = start if transform is None else transform.forward(start)
-        value_name = name if transform is None else f"{name}_{transform.name}__"
-        in_order = isinstance(transform, Ordered)
-        self.parameters.append(Parameter(name, value_name, coordinates.shape, law, transform, value, first, in_order))
-        if dims:
-            self.dims[name] = dims
 
     @staticmethod
     def _is_summed(value: Any) -> bool:
@@ -605,36 +561,7 @@ class Lowering(Walk):
         variables: dict[str, Any] = {
             n: v if isinstance(v, bool | int | str | Law) else builder.as_var(v) for n, v in parameters.items()
         }
-        match word:
-            case "Categorical":
-                return Categories(builder, shape, self._log_probabilities(variables))
-            case "OrderedLogistic" | "OrderedProbit":
-                if not {"eta", "cutpoints"} <= variables.keys():
-                    raise NotLowered(word, "without eta or cutpoints")
-                sigma = variables.get("sigma", 1.0)
-                return ordered_categories(builder, word, variables["eta"], variables["cutpoints"], sigma, shape)
-            case "Multinomial":
-                return Counts(builder, shape, variables["n"], variables["p"])
-            case "Dirichlet":
-                return Dirichlet(builder, shape, variables["a"])
-            case "ZeroSumNormal":
-                axes = int(parameters.get("n_zerosum_axes", 1))
-                sigma = builder.as_var(variables.get("sigma", 1.0))
-                if sigma.ndim:
-                    raise NotLowered(word, "a scale for each of several vectors")
-                return ZeroSumNormal(builder, shape, sigma, axes)
-        if maths(word) is None:
-            return vector_law(builder, word, variables, shape)
-        return Scalar.of(builder, word, variables, shape)
-
-    def _log_probabilities(self, given: Mapping[str, Any]) -> Var:
-        """Log probabilities of categories, which come last."""
-        if given.keys() == {"p"}:
-            return self.builder.elementwise("log", given["p"])
-        if given.keys() != {"logit_p"}:
-            raise NotLowered("Categorical", "p and logit_p")
-        logits = given["logit_p"]
-        return logits - logsumexp(logits, -1)[..., None]
+        return law_of(builder, word, variables, shape)
 
     def make(self, word: str, parameters: Mapping[str, Any], shape: tuple[int, ...]) -> Law:
         return Scalar.of(self.builder, word, parameters, shape)

@@ -16,6 +16,7 @@ from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, hi
 from bayeslab.families.hmm import pymc_graph
 from bayeslab.families.hmm.chains import labels_of, product_of
 from bayeslab.families.hmm.choice import candidate, settled
+from bayeslab.families.hmm.density import machine_model
 from bayeslab.families.hmm.model import hidden_at, linear_of
 from bayeslab.families.hmm.product_parts import additive
 from bayeslab.families.hmm.spec import HMM, layout_of
@@ -42,6 +43,8 @@ from bayeslab.posterior.chains.linear import Linear
 from bayeslab.posterior.chains.replications import Windowed
 from bayeslab.posterior.contract import DataFinding, Draws, Named, Posterior, Purpose
 from bayeslab.posterior.draws import each_draw, evenly
+from bayeslab.posterior.machine.arrays import NotLowered
+from bayeslab.posterior.machine.model import MachineModel
 from bayeslab.posterior.number_choice import NumberChoice
 from bayeslab.posterior.relabelling import agreeing
 
@@ -176,18 +179,30 @@ class HMMPosterior(Posterior):
         if self._continuous:
             rows = self.model.data.rows
             return linear.graph(self.linear, rows, None if purpose == "fit" else self.data.labels[rows])
+        if purpose == "fit":
+            return pymc_graph.with_evidence(self._fitted())
         if self._infinite:
             raise ModelError(REFUSED, path=("model", "states"), code="no-graph")
-        hidden = self.hidden
-        if purpose == "fit":
-            if not hidden.learned:
-                raise NothingToFit(
-                    "every parameter is given: there is nothing to fit; `bayeslab decode` finds the states",
-                    code="nothing-to-fit",
-                )
-            _refuse_too_little(hidden, self.data)
-            return pymc_graph.with_evidence(hidden)
-        return pymc_graph.written_out(self.model, hidden, self.data)
+        return pymc_graph.written_out(self.model, self.hidden, self.data)
+
+    def machine_model(self, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
+        if weights:
+            raise NotLowered(next(iter(weights)), "weights of rows that depend on hidden states")
+        if self._continuous:
+            return linear.machine_model(self.linear)
+        return machine_model(self._fitted())
+
+    def _fitted(self) -> Hidden:
+        """The model with discrete states for a fit, after the checks of its data."""
+        if self._infinite:
+            raise ModelError(REFUSED, path=("model", "states"), code="no-graph")
+        if not self.hidden.learned:
+            raise NothingToFit(
+                "every parameter is given: there is nothing to fit; `bayeslab decode` finds the states",
+                code="nothing-to-fit",
+            )
+        _refuse_too_little(self.hidden, self.data)
+        return self.hidden
 
     @cached_property
     def em_plan(self) -> EMPlan | str:

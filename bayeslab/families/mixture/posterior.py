@@ -12,7 +12,7 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, OptionError, Reason, hint
-from bayeslab.families.mixture import pymc_graph
+from bayeslab.families.mixture import density, pymc_graph
 from bayeslab.families.mixture.model import Candidates, candidates, resolved
 from bayeslab.families.mixture.prior_numbers import written_priors
 from bayeslab.families.mixture.spec import Mixture
@@ -24,6 +24,8 @@ from bayeslab.latents.latent import Law
 from bayeslab.posterior.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
 from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
 from bayeslab.posterior.draws import each_draw, evenly
+from bayeslab.posterior.machine.arrays import NotLowered
+from bayeslab.posterior.machine.model import MachineModel
 from bayeslab.posterior.mixtures import (
     completion,
     component_shapes,
@@ -111,6 +113,19 @@ class MixturePosterior(Posterior):
         resolved = self._counted()
         self._there()
         return pymc_graph.with_evidence(self.model, resolved, search=False)
+
+    def machine_model(self, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
+        if weights:
+            raise NotLowered(next(iter(weights)), "weights of rows whose components are summed out")
+        resolved = self._counted()
+        self._there()
+        return density.machine_model(self.model, resolved)
+
+    def machine_without_start(self) -> MachineModel:
+        """The program without the search for a mode as a start, for checks."""
+        resolved = self._counted()
+        self._there()
+        return density.machine_model(self.model, resolved, search=False)
 
     def _counted(self) -> BoundMixture:
         if self.spec.components == "sampled":

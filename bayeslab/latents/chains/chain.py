@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.language.writer import Writer
 from bayeslab.latents.chains.forward_backward import Edges, HiddenChain
 from bayeslab.latents.chains.markov_chain import stationary
 from bayeslab.latents.chains.state_chain import MarkovChain
 from bayeslab.latents.chains.stationary_transitions import best_transition
 
-__all__ = ["SECOND_ORDER", "Chain", "dense_logs", "log_or_constant"]
+__all__ = ["SECOND_ORDER", "Chain", "dense_logs"]
 
 # The transitions of a chain of second order: to the second state, and from two states to the next.
 SECOND_ORDER = ("second_transition", "transition")
@@ -195,30 +196,16 @@ class Chain(MarkovChain):
             out[name] = a / a.sum(axis=-1, keepdims=True)
         return out
 
-    def variables(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
-        import pytensor.tensor as pt
+    def variables(self, writer: Writer, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+        return {name: writer.constant(value) for name, value in self.given.items()} | super().variables(writer, start)
 
-        return {name: pt.as_tensor_variable(value) for name, value in self.given.items()} | super().variables(start)
-
-    def log_probabilities(self, values: Mapping[str, Any]) -> tuple[Any, Any]:
-        import pytensor.tensor as pt
-
-        log_start = log_or_constant(values["initial"])
+    def log_probabilities(self, writer: Writer, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        log_start = writer.log(values["initial"])
         if self.order == 2:
-            both = [pt.log(values[name]).ravel() for name in SECOND_ORDER]
-            return pt.concatenate([log_start, np.full(self.n_states**2, -np.inf)]), pt.concatenate(both)
+            both = [writer.log(values[name]).ravel() for name in SECOND_ORDER]
+            return writer.joined([log_start, np.full(self.n_states**2, -np.inf)]), writer.joined(both)
         edges, transition = self.edges, values["transition"]
-        return log_start, pt.log(transition if edges is None else transition[edges.sources, edges.targets])
-
-
-def log_or_constant(initial: Any) -> Any:
-    """The logarithm of initial probabilities, numbers or an expression."""
-    import pytensor.tensor as pt
-
-    if not isinstance(initial, np.ndarray):
-        return pt.log(initial)
-    with np.errstate(divide="ignore"):
-        return pt.as_tensor_variable(np.log(initial))
+        return log_start, writer.log(transition if edges is None else transition[edges.sources, edges.targets])
 
 
 def _edges(chain: Chain) -> Edges:
@@ -227,11 +214,9 @@ def _edges(chain: Chain) -> Edges:
     return edges
 
 
-def dense_logs(chain: Chain, values: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Logarithms of initial and transition probabilities of order 1 as flat PyTensor expressions, -inf where zero."""
-    import pytensor.tensor as pt
-
+def dense_logs(writer: Writer, chain: Chain, values: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Logarithms of initial and transition probabilities of order 1 as expressions, -inf where zero."""
     at = np.nonzero(chain.mask)
     # Take logarithms of possible transitions only, so that derivatives are finite.
-    nowhere = pt.as_tensor_variable(np.full(chain.mask.shape, -np.inf))
-    return log_or_constant(values["initial"]), pt.set_subtensor(nowhere[at], pt.log(values["transition"])[at]).ravel()
+    moves = writer.placed(chain.mask.shape, at, writer.log(values["transition"][at]), rest=-np.inf)
+    return writer.log(values["initial"]), moves

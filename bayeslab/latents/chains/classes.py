@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.language.writer import Writer
 from bayeslab.latents.chains.chain import Chain
 from bayeslab.latents.chains.forward_backward import SPARSE_KERNEL, Edges, HiddenChain
 from bayeslab.latents.chains.state_chain import StateChain
@@ -203,21 +204,17 @@ class ClassChain(StateChain):
             out[name] = a / a.sum(axis=-1, keepdims=True)
         return out
 
-    # ------------------------------------------------------------------ PyMC
+    # ------------------------------------------------------------------ densities of graphs and programs
 
-    def evidence(self, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
+    def evidence(self, writer: Writer, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
         """log p(sequences, known classes); for discriminative training log P(known classes | sequences)."""
-        edges, free = self.edges, self.log_free(values)
+        edges, free = self.edges, self.log_free(writer, values)
         transition = values["transition"][edges.sources, edges.targets]
 
         def summed(log_start: Any, n_starts: int) -> Any:
-            import pytensor.tensor as pt
-
-            from bayeslab.evidence import log_evidence
-
-            flat = pt.concatenate([log_start.ravel(), pt.log(transition), log_density.ravel()])
+            flat = (log_start, writer.log(transition), log_density)
             sizes = np.array([self.n_states, n_starts, 1])
-            return log_evidence(SPARSE_KERNEL, flat, offsets, sizes, edges.starts, edges.targets)
+            return writer.evidence(SPARSE_KERNEL, flat, offsets, sizes, edges.starts, edges.targets)
 
         both = summed(free + self.held, len(self.held))
         return both - summed(free, 1) if self.discriminative else both
@@ -234,17 +231,14 @@ class ClassChain(StateChain):
                 out[f"_{name}_{n}"] = np.asarray(values[name])[:, rows[:, None], places]
         return out
 
-    def log_free(self, values: Mapping[str, Any]) -> Any:
+    def log_free(self, writer: Writer, values: Mapping[str, Any]) -> Any:
         """Log probabilities of the first state for an unknown class: (1, n_states)."""
-        import pytensor.tensor as pt
-
         if self.probability is None:
-            share = pt.log(values["class_probability"])[self.of_state]
+            share = writer.log(values["class_probability"])[self.of_state]
         else:
-            with np.errstate(divide="ignore"):
-                share = pt.as_tensor_variable(np.log(self.probability)[self.of_state])
+            share = writer.constant(writer.log(self.probability)[self.of_state])
         k = np.arange(self.n_states)
         if self.first is None:
-            return (share + pt.log(values["initial"][self.of_state, k]))[None]
+            return (share + writer.log(values["initial"][self.of_state, k]))[None]
         with np.errstate(divide="ignore"):
             return (share + np.log(self.first[self.of_state, k]))[None]

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
-from bayeslab.latents.chains.chain import Chain, log_or_constant
+from bayeslab.language.writer import Writer
+from bayeslab.latents.chains.chain import Chain
 from bayeslab.latents.chains.forward_backward import HiddenChain
 from bayeslab.latents.chains.state_chain import ChainOver, MarkovChain
 from bayeslab.latents.multinomial_logit import fit_gate
@@ -192,47 +193,41 @@ class DrivenChain(ChainOver, MarkovChain):
         k = np.arange(self.n_states)
         return {name: values[name] - values[name][k, k][:, None] for name in LOG_ODDS if name in values}
 
-    # ------------------------------------------------------------------ PyMC
+    # ------------------------------------------------------------------ densities of graphs and programs
 
-    def variables(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
-        """What is unknown, on PyMC's context stack."""
-        import pymc as pm
-        import pytensor.tensor as pt
-
-        out: dict[str, Any] = {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
+    def variables(self, writer: Writer, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+        """What is unknown as random variables."""
+        out: dict[str, Any] = {name: writer.constant(value) for name, value in self.known.items()}
         if self.known:
-            out["_gates"] = pt.as_tensor_variable(self._gates(self.known))
+            out["_gates"] = writer.constant(self._gates(self.known))
         else:
-            out |= self._free_gates(start)
+            out |= self._free_gates(writer, start)
         if "initial" in self.learned:
-            begin = {} if start is None else {"initval": start["initial"]}
-            out["initial"] = pm.Dirichlet("initial", self.base.initial_prior, dims=("state",), **begin)
+            first, a = None if start is None else start["initial"], self.base.initial_prior
+            out["initial"] = writer.random("initial", "Dirichlet", {"a": a}, a.shape, dims=("state",), start=first)
         else:
             out["initial"] = self.initial
         return out
 
-    def _free_gates(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+    def _free_gates(self, writer: Writer, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
         """Log odds as random variables."""
-        import pymc as pm
-        import pytensor.tensor as pt
-
         k, q = self.n_states, len(self.names)
         rows, columns = np.nonzero(~np.eye(k, dtype=bool))
-        initval = {} if start is None else {"initval": self._gates(start)[rows, columns]}
-        free = pm.Normal("_log_odds", 0.0, _SD, shape=(len(rows), 1 + q), **initval)
-        gates = pt.set_subtensor(pt.zeros((k, k, 1 + q))[rows, columns], free)
-        slope = pm.Deterministic("log_odds_slope", gates[..., 1:] / self.scale, dims=self.dims("log_odds_slope"))
-        level = pm.Deterministic("log_odds", gates[..., 0] - pt.dot(slope, self.centre), dims=self.dims("log_odds"))
+        first = None if start is None else self._gates(start)[rows, columns]
+        shape = len(rows), 1 + q
+        free = writer.random("_log_odds", "Normal", {"mu": 0.0, "sigma": _SD}, shape, start=first)
+        gates = writer.placed((k, k, 1 + q), (rows[:, None], columns[:, None], np.arange(1 + q)), free)
+        slope = writer.computed("log_odds_slope", gates[..., 1:] / self.scale, self.dims("log_odds_slope"))
+        level = gates[..., 0] - writer.dot(slope, self.centre)
+        level = writer.computed("log_odds", level, self.dims("log_odds"))
         return {"log_odds": level, "log_odds_slope": slope, "_gates": gates}
 
-    def log_probabilities(self, values: Mapping[str, Any]) -> tuple[Any, Any]:
-        return log_or_constant(values["initial"]), self._log_transition(values)
+    def log_probabilities(self, writer: Writer, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        return writer.log(values["initial"]), self._log_transition(writer, values)
 
-    def _log_transition(self, values: Mapping[str, Any]) -> Any:
-        """(n_times, n_states, n_states) as a PyTensor expression."""
-        import pytensor.tensor as pt
-
+    def _log_transition(self, writer: Writer, values: Mapping[str, Any]) -> Any:
+        """(n_times, n_states, n_states) as an expression."""
         k, design = self.n_states, self._design
         gates = values["_gates"].reshape((k * k, design.shape[1]))
-        eta = pt.dot(design, gates.T).reshape((self.n_steps, k, k))
-        return eta - pt.logsumexp(eta, axis=2, keepdims=True)
+        eta = writer.dot(design, gates.T).reshape((self.n_steps, k, k))
+        return eta - writer.log_sum_exp(eta, 2)

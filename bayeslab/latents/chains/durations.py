@@ -30,6 +30,7 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from bayeslab.blas import one_blas_thread
+from bayeslab.language.writer import Writer
 from bayeslab.latents.chains import duration
 from bayeslab.latents.chains.chain import Chain, dense_logs
 from bayeslab.latents.chains.forward_backward import Edges, HiddenChain
@@ -258,49 +259,36 @@ class DurationChain(ChainOver):
         }
         return self.base.start_values() | {name: values[name] for name in self.of_durations if name not in self.given}
 
-    # ------------------------------------------------------------------ PyMC
+    # ------------------------------------------------------------------ densities of graphs and programs
 
-    def variables(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
-        import pymc as pm
-        import pytensor.tensor as pt
-
-        out = self.base.variables(start)
-        out |= {name: pt.as_tensor_variable(value) for name, value in self.given.items()}
+    def variables(self, writer: Writer, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+        out = self.base.variables(writer, start)
+        out |= {name: writer.constant(value) for name, value in self.given.items()}
         for name in () if self.given else self.of_durations:
-            options: dict[str, Any] = {"dims": self.dims(name)}
-            if start is not None:
-                options["initval"] = start[name]
-            match name:
-                case "duration":
-                    out[name] = pm.Dirichlet(name, self.concentration(name), **options)
-                case "duration_mu":
-                    out[name] = pm.Gamma(name, 1, self._rate, **options)
-                case _:
-                    out[name] = pm.Gamma(name, 2, 0.1, **options)
+            first, word, given = None if start is None else start[name], "Gamma", {"alpha": 2.0, "beta": 0.1}
+            if name == "duration":
+                word, given = "Dirichlet", {"a": self.concentration(name)}
+            elif name == "duration_mu":
+                given = {"alpha": 1.0, "beta": self._rate}
+            out[name] = writer.random(name, word, given, self.shape(name), dims=self.dims(name), start=first)
         return out
 
-    def evidence(self, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
-        import pytensor.tensor as pt
+    def evidence(self, writer: Writer, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
+        flat = [*dense_logs(writer, self.base, values), self._log_table(writer, values), log_density]
+        return writer.evidence(duration.KERNEL, flat, offsets, np.array([self.n_states, self.longest, 1]))
 
-        from bayeslab.evidence import log_evidence
-
-        flat = pt.concatenate([*dense_logs(self.base, values), self._log_table(values).ravel(), log_density.ravel()])
-        return log_evidence(duration.KERNEL, flat, offsets, np.array([self.n_states, self.longest, 1]))
-
-    def _log_table(self, values: Mapping[str, Any]) -> Any:
-        import pytensor.tensor as pt
-
+    def _log_table(self, writer: Writer, values: Mapping[str, Any]) -> Any:
         if self.given:
-            return pt.as_tensor_variable(self.log_duration({}))
+            return self.log_duration({})
         if self.word == "table":
-            return pt.log(values["duration"])
-        d, mu = np.arange(self.longest), values["duration_mu"][:, None]
+            return writer.log(values["duration"])
+        d, mu = np.arange(float(self.longest)), values["duration_mu"][:, None]
         if self.word == "poisson":
-            out = d * pt.log(mu) - special.gammaln(d + 1)
+            out = d * writer.log(mu) - special.gammaln(d + 1)
         else:
-            alpha = values["duration_alpha"][:, None]
-            out = pt.gammaln(d + alpha) - special.gammaln(d + 1) + d * (pt.log(mu) - pt.log(mu + alpha))
-        return out - pt.logsumexp(out, axis=1, keepdims=True)
+            alpha, gammaln = values["duration_alpha"][:, None], writer.ops.function("gammaln")
+            out = gammaln(d + alpha) - special.gammaln(d + 1) + d * (writer.log(mu) - writer.log(mu + alpha))
+        return out - writer.log_sum_exp(out, 1)
 
 
 def _weights(longest: int, theta: np.ndarray) -> np.ndarray:

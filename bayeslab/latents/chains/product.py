@@ -27,6 +27,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bayeslab.language.writer import Writer
 from bayeslab.latents.chains.forward_backward import KERNEL, HiddenChain
 from bayeslab.latents.chains.product_chain import ProductSpace
 from bayeslab.latents.chains.state_chain import StateChain
@@ -199,31 +200,24 @@ class ProductChain(StateChain):
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
-        """What is unknown, on PyMC's context stack; the rest as constants."""
-        import pymc as pm
-        import pytensor.tensor as pt
-
-        out: dict[str, Any] = {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
+    def variables(self, writer: Writer, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+        """What is unknown as random variables; the rest as constants."""
+        out: dict[str, Any] = {name: writer.constant(value) for name, value in self.known.items()}
         for name in self.learned:
-            begin = {} if start is None else {"initval": start[name]}
-            out[name] = pm.Dirichlet(name, self.concentration(name), dims=self.dims(name), **begin)
+            first, a = None if start is None else start[name], self.concentration(name)
+            out[name] = writer.random(name, "Dirichlet", {"a": a}, a.shape, dims=self.dims(name), start=first)
         return out
 
-    def evidence(self, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
-        """log p(data) as a PyTensor expression."""
-        import pytensor.tensor as pt
-
-        from bayeslab.evidence import log_evidence
-
+    def evidence(self, writer: Writer, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
+        """log p(data) as an expression."""
         states, n = self.space.states, self.n_states
-        log_start, log_transition = 0.0, 0.0
+        log_start: Any = 0.0
+        log_transition: Any = 0.0
         for c, name in enumerate(self.names):
-            log_start = log_start + pt.log(values[f"initial_{name}"])[states[:, c]]
-            logs = pt.log(values[f"transition_{name}"])
+            log_start = log_start + writer.log(values[f"initial_{name}"])[states[:, c]]
+            logs = writer.log(values[f"transition_{name}"])
             if self.coupling == "coupled":
                 log_transition = log_transition + logs.reshape((n, self.sizes[c]))[:, states[:, c]]
             else:
                 log_transition = log_transition + logs[states[:, c, None], states[:, c]]
-        flat = pt.concatenate([log_start, log_transition.ravel(), log_density.ravel()])  # type: ignore[attr-defined]
-        return log_evidence(KERNEL, flat, offsets, np.array([n, 1, 1]))
+        return writer.evidence(KERNEL, (log_start, log_transition, log_density), offsets, np.array([n, 1, 1]))

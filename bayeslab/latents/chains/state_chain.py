@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeslab.language.writer import Writer
 from bayeslab.latents.chains import decoding
 from bayeslab.latents.chains.chain_graph import GivenUniforms, chain_variables
 from bayeslab.latents.chains.forward_backward import (
@@ -125,7 +126,7 @@ class StateChain(ChainStates, Latent):
     def simulate(self, values: Values, uniform: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         return np.asarray(self.last[simulate_states(self.hidden(values), offsets, GivenUniforms(uniform))], np.int64)
 
-    # ------------------------------------------------------------------ learning, and PyMC
+    # ------------------------------------------------------------------ learning, and densities
 
     @property
     def how(self) -> str:
@@ -135,8 +136,8 @@ class StateChain(ChainStates, Latent):
     def no_gibbs(self) -> str:
         return "these transitions have no conjugate prior; use nuts, map or em"
 
-    def variables(self, start: Values | None) -> dict[str, Any]:
-        return chain_variables(self, start)
+    def variables(self, writer: Writer, start: Values | None) -> dict[str, Any]:
+        return chain_variables(writer, self, start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,23 +202,19 @@ class MarkovChain(StateChain):
     """States that are a Markov chain, of first order once its states are those of the computed chain."""
 
     @abstractmethod
-    def log_probabilities(self, values: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Logarithms of the initial and transition probabilities of the computed chain, as PyTensor expressions."""
+    def log_probabilities(self, writer: Writer, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Logarithms of the initial and transition probabilities of the computed chain, as expressions."""
 
-    def evidence(self, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
-        import pytensor.tensor as pt
-
-        from bayeslab.evidence import log_evidence
-
-        log_start, log_transition = self.log_probabilities(values)
+    def evidence(self, writer: Writer, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
+        log_start, log_transition = self.log_probabilities(writer, values)
         if self.expanded:
             log_density = log_density[:, self.last]
-        flat = pt.concatenate([log_start.ravel(), log_transition.ravel(), log_density.ravel()])
+        flat = (log_start, log_transition, log_density)
         sizes = np.array([len(self.last), 1, self.n_steps])
         edges = self.edges
         if edges is None:
-            return log_evidence(KERNEL, flat, offsets, sizes)
-        return log_evidence(SPARSE_KERNEL, flat, offsets, sizes, edges.starts, edges.targets)
+            return writer.evidence(KERNEL, flat, offsets, sizes)
+        return writer.evidence(SPARSE_KERNEL, flat, offsets, sizes, edges.starts, edges.targets)
 
 
 class ChainOver(StateChain):
@@ -307,5 +304,5 @@ class ChainOver(StateChain):
     def log_prior(self, values: Values) -> float:
         return self.base.log_prior(values)
 
-    def variables(self, start: Values | None) -> dict[str, Any]:
-        return self.base.variables(start)
+    def variables(self, writer: Writer, start: Values | None) -> dict[str, Any]:
+        return self.base.variables(writer, start)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import ModelError, OptionError
+from bayeslab.language.writer import Writer
 from bayeslab.latents.chains import hidden_tree
 from bayeslab.latents.chains.chain import Chain, dense_logs
 from bayeslab.latents.chains.forward_backward import HiddenChain
@@ -67,15 +68,11 @@ class TreeChain(ChainOver):
     def simulate(self, values: Mapping[str, np.ndarray], uniform: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         return hidden_tree.simulate(self.forest, self.root_and_child(values), uniform)
 
-    def evidence(self, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
-        import pytensor.tensor as pt
-
-        from bayeslab.evidence import log_evidence
-
-        flat = pt.concatenate([*dense_logs(self.base, values), log_density.ravel()])
+    def evidence(self, writer: Writer, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
+        flat = [*dense_logs(writer, self.base, values), log_density]
         forest = self.forest
         sizes = np.array([self.base.n_states, forest.n_trees])
-        return log_evidence(hidden_tree.KERNEL, flat, forest.parents, forest.trees, sizes)
+        return writer.evidence(hidden_tree.KERNEL, flat, forest.parents, forest.trees, sizes)
 
 
 @dataclass(frozen=True, eq=False)

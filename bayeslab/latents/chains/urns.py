@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import ModelError, OptionError
+from bayeslab.language.writer import Writer
 from bayeslab.latents.chains import urn_draws as urns
 from bayeslab.latents.chains.chain import Chain, dense_logs
 from bayeslab.latents.chains.chain_graph import GivenUniforms
@@ -60,16 +61,12 @@ class UrnChain(ChainOver):
         """Urns drawn without data, by one uniform number a time."""
         return simulate_states(self.moves(values), self.draws.offsets, GivenUniforms(uniform))
 
-    def evidence(self, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
-        """log p(colours | parameters) as a PyTensor expression."""
-        import pytensor.tensor as pt
-
-        from bayeslab.evidence import log_evidence
-
+    def evidence(self, writer: Writer, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
+        """log p(colours | parameters) as an expression."""
         nothing_else = np.zeros(self.draws.n_rows * self.draws.n_urns)
-        flat = pt.concatenate([*dense_logs(self.base, values), nothing_else])
+        flat = [*dense_logs(writer, self.base, values), nothing_else]
         draws = self.draws
-        return log_evidence(urns.KERNEL, flat, draws.offsets, draws.begins, draws.targets, draws.weights)
+        return writer.evidence(urns.KERNEL, flat, draws.offsets, draws.begins, draws.targets, draws.weights)
 
 
 @dataclass(frozen=True, eq=False)

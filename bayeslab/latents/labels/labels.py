@@ -22,6 +22,7 @@ import numpy as np
 from bayeslab.distributions.emissions.components import ANY, normalise
 from bayeslab.distributions.toolbox.logarithms import log_sum
 from bayeslab.errors import DataError, EvidenceError, OptionError
+from bayeslab.language.writer import Writer
 from bayeslab.latents.latent import Drawn, Expected, Latent, Law, Values
 from bayeslab.latents.multinomial_logit import fit_gate
 
@@ -253,42 +254,39 @@ class Labels(Latent):
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self, start: Values | None) -> dict[str, Any]:
+    def variables(self, writer: Writer, start: Values | None) -> dict[str, Any]:
         """The weights or the gate, and ``log_weights`` (K,), or (N, K) with a gate."""
-        import pymc as pm
-        import pytensor.tensor as pt
-
         k = self.n_states
         if self.inputs is not None:
             shape = (k - 1, self.inputs.shape[1])
             first = None if start is None else start["gate"][1:]
-            free = pm.Normal("_gate", 0.0, self.gate_precision**-0.5, shape=shape, initval=first)
-            whole = pt.concatenate([pt.zeros((1, shape[1])), free])
-            gate = pm.Deterministic("gate", whole, dims=self.dims("gate"))
-            eta = pt.dot(self.inputs, gate.T)
-            return {"gate": gate, "log_weights": eta - pt.logsumexp(eta, axis=1, keepdims=True)}
+            given = {"mu": 0.0, "sigma": self.gate_precision**-0.5}
+            free = writer.random("_gate", "Normal", given, shape, start=first)
+            whole = writer.joined([np.zeros((1, shape[1])), free])
+            gate = writer.computed("gate", whole, self.dims("gate"))
+            eta = writer.dot(self.inputs, gate.T)
+            return {"gate": gate, "log_weights": eta - writer.log_sum_exp(eta, 1)}
         if k == 1:
-            weights = pm.Deterministic("weights", pt.ones(1), dims="component")
-            return {"weights": weights, "log_weights": pt.log(weights)}
+            weights = writer.computed("weights", writer.constant(np.ones(1)), ("component",))
+            return {"weights": weights, "log_weights": writer.log(weights)}
         first = None
         if start is not None:
             first = np.maximum(start["weights"], 0.1 / k)
             first = first / first.sum()
-        weights = pm.Dirichlet("weights", self.prior_counts, dims="component", initval=first)
-        return {"weights": weights, "log_weights": pt.log(weights)}
+        given = {"a": self.prior_counts}
+        weights = writer.random("weights", "Dirichlet", given, (k,), dims=("component",), start=first)
+        return {"weights": weights, "log_weights": writer.log(weights)}
 
-    def evidence(self, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray | None = None) -> Any:
-        import pytensor.tensor as pt
-
-        from bayeslab.evidence import log_evidence
-
+    def evidence(
+        self, writer: Writer, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray | None = None
+    ) -> Any:
         log_weights = values["log_weights"]
         if not self.plain:
             log_density = log_density + (log_weights if self.inputs is not None else log_weights[None, :])
-            log_weights = pt.zeros(self.n_states)
+            log_weights = np.zeros(self.n_states)
         if self.allowed is not None:
             log_density = log_density + np.where(self.allowed, 0.0, -np.inf)
-        return log_evidence(ANY, pt.concatenate([log_weights, log_density.ravel()]), np.array([self.n_states]))
+        return writer.evidence(ANY, (log_weights, log_density), np.array([self.n_states]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-__all__ = ["normal_terms", "normal_terms_slope"]
+__all__ = ["normal_terms", "normal_terms_apart", "normal_terms_apart_slope", "normal_terms_slope"]
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -249,3 +249,37 @@ def normal_terms_slope(
                 out[place] = in_factor[i, j]
                 place += 1
     return out
+
+
+@numba.njit(cache=True, error_model="numpy")
+def normal_terms_apart(
+    at: np.ndarray,
+    packed: np.ndarray,
+    rows: np.ndarray,
+    white: np.ndarray,
+    order: np.ndarray,
+    offsets: np.ndarray,
+    patterns: np.ndarray,
+    centre: np.ndarray,
+    root: np.ndarray,
+) -> np.ndarray:
+    """:func:`normal_terms` of means and factors in two vectors."""
+    return normal_terms(np.concatenate((at, packed)), rows, white, order, offsets, patterns, centre, root)
+
+
+@numba.njit(cache=True, error_model="numpy")
+def normal_terms_apart_slope(
+    at: np.ndarray,
+    packed: np.ndarray,
+    cotangent: np.ndarray,
+    rows: np.ndarray,
+    white: np.ndarray,
+    order: np.ndarray,
+    offsets: np.ndarray,
+    patterns: np.ndarray,
+    centre: np.ndarray,
+    root: np.ndarray,
+) -> np.ndarray:
+    """:func:`normal_terms_slope` of means and factors in two vectors."""
+    both = np.concatenate((at, packed))
+    return normal_terms_slope(cotangent, both, rows, white, order, offsets, patterns, centre, root)

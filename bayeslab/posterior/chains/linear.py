@@ -26,6 +26,7 @@ import numpy as np
 
 from bayeslab.data.sequences import Sequences
 from bayeslab.errors import ModelError
+from bayeslab.language.writer import PYMC, Writer
 from bayeslab.latents.linear_gaussian import kalman
 from bayeslab.latents.linear_gaussian.kalman import LinearGaussian
 from bayeslab.posterior.answer import EMPlan
@@ -33,6 +34,8 @@ from bayeslab.posterior.averaging import AVERAGED, averaging
 from bayeslab.posterior.contract import Named
 from bayeslab.posterior.decoding import check_method, condition, of_sequence
 from bayeslab.posterior.draws import each_draw
+from bayeslab.posterior.machine.model import MachineModel
+from bayeslab.posterior.machine.writer import ProgramWriter
 
 if TYPE_CHECKING:
     import pymc
@@ -45,6 +48,7 @@ __all__ = [
     "decoded",
     "graph",
     "log_likelihoods",
+    "machine_model",
     "plan",
     "predictive",
     "priors",
@@ -267,7 +271,13 @@ def _vanishing(linear: Linear, theta: Values) -> dict[str, int]:
     return out
 
 
-# --------------------------------------------------------------------------------- PyMC
+# --------------------------------------------------------------------------------- densities
+
+_TURNED = ModelError(
+    "continuous states of a given dimension can be turned without changing the model: use method em",
+    path=("model", "dimension"),
+    code="not-identified",
+)
 
 
 def graph(linear: Linear, rows: str, labels: np.ndarray | None) -> pymc.Model:
@@ -286,49 +296,52 @@ def graph(linear: Linear, rows: str, labels: np.ndarray | None) -> pymc.Model:
         The model has a dimension: rotations leave the posterior unchanged, so that a sampler would drift.
     """
     import pymc as pm
-    import pytensor.tensor as pt
-
-    from bayeslab.evidence import log_evidence
 
     if not linear.level:
-        raise ModelError(
-            "continuous states of a given dimension can be turned without changing the model: use method em",
-            path=("model", "dimension"),
-            code="not-identified",
-        )
-    p = len(linear.columns)
-    built = pm.Model(coords={"feature": list(linear.columns)} if p > 1 else {})
-    begin = linear.start(None)
-    with built:
-        sds = {}
-        for name in ("level_sd", "noise_sd"):
-            scale = linear.prior_scale if p > 1 else float(linear.prior_scale[0])
-            shape = {"shape": p} if p > 1 else {}
-            variance = pm.InverseGamma(
-                f"_{name.removesuffix('_sd')}_variance",
-                PRIOR_DEGREES / 2,
-                scale / 2,
-                initval=np.asarray(begin[name]) ** 2,
-                **shape,
-            )
-            sds[name] = pm.Deterministic(name, pt.sqrt(variance), **({"dims": ("feature",)} if p > 1 else {}))
+        raise _TURNED
+    with pm.Model(coords=_coordinates(linear)) as built:
+        deviations = _deviations(PYMC, linear)
         if labels is not None:
-            return _simulated(linear, built, sds, rows, labels)
-        known = linear.system({"level_sd": np.ones(p), "noise_sd": np.ones(p)})
-        diagonal = {n: pt.diag(pt.atleast_1d(v) ** 2).ravel() for n, v in sds.items()}
-        parts = [
-            known.start_mean,
-            known.start_covariance.ravel(),
-            known.transition.ravel(),
-            diagonal["level_sd"],
-            known.observation.ravel(),
-            diagonal["noise_sd"],
-        ]
-        sizes = known.flat()[1]
-        flat = pt.concatenate([pt.as_tensor_variable(part) for part in parts])
-        cells = np.ascontiguousarray(linear.rows)
-        pm.Potential("evidence", log_evidence(kalman.KERNEL, flat, cells, linear.sequences.offsets, sizes))
+            return _simulated(linear, built, deviations, rows, labels)
+        _write_evidence(PYMC, linear, deviations)
     return built
+
+
+def machine_model(linear: Linear) -> MachineModel:
+    """The same for a fit as a program of the density machine."""
+    if not linear.level:
+        raise _TURNED
+    writer = ProgramWriter(_coordinates(linear))
+    _write_evidence(writer, linear, _deviations(writer, linear))
+    return writer.finish()
+
+
+def _coordinates(linear: Linear) -> dict[str, list[str]]:
+    return {"feature": list(linear.columns)} if len(linear.columns) > 1 else {}
+
+
+def _deviations(writer: Writer, linear: Linear) -> dict[str, Any]:
+    """Standard deviations of the levels' steps and of the noise, with priors of their variances."""
+    p, begin, out = len(linear.columns), linear.start(None), dict[str, Any]()
+    shape, dims = ((p,), ("feature",)) if p > 1 else ((), ())
+    scale = linear.prior_scale if p > 1 else float(linear.prior_scale[0])
+    for name in ("level_sd", "noise_sd"):
+        given = {"alpha": PRIOR_DEGREES / 2, "beta": scale / 2}
+        first = np.asarray(begin[name]) ** 2
+        variance = writer.random(f"_{name.removesuffix('_sd')}_variance", "InverseGamma", given, shape, start=first)
+        out[name] = writer.computed(name, writer.sqrt(variance), dims)
+    return out
+
+
+def _write_evidence(writer: Writer, linear: Linear, deviations: Mapping[str, Any]) -> None:
+    """Write log p(data | standard deviations) by the Kalman filter."""
+    p = len(linear.columns)
+    known = linear.system({"level_sd": np.ones(p), "noise_sd": np.ones(p)})
+    at = (np.arange(p), np.arange(p))
+    level, noise = (writer.placed((p, p), at, deviations[n].reshape((p,)) ** 2) for n in ("level_sd", "noise_sd"))
+    flat = [known.start_mean, known.start_covariance, known.transition, level, known.observation, noise]
+    cells = np.ascontiguousarray(linear.rows)
+    writer.add("evidence", writer.evidence(kalman.KERNEL, flat, cells, linear.sequences.offsets, known.flat()[1]))
 
 
 def priors(linear: Linear) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +19,9 @@ def evidence_slowly(kernel: str, parameters: np.ndarray, *arrays: np.ndarray) ->
 
 def called_slowly(kernel: str, first: np.ndarray, second: np.ndarray, *arrays: np.ndarray) -> np.ndarray:
     """The values that a kernel of two arrays computes, by its name ``module:function``."""
-    twins: dict[str, Any] = {"coloured": _coloured, "component_values": _component}
+    twins: dict[str, Any] = {
+        "coloured": _coloured, "component_values": _component, "normal_terms_apart": _normal_terms,
+    }  # fmt: skip
     return np.asarray(twins[kernel.partition(":")[2]](first, second, *arrays))
 
 
@@ -27,6 +30,48 @@ def _log_sum(values: np.ndarray, axis: int | None = None) -> Any:
 
 
 # ------------------------------------------------------------------------------------------ chains
+
+
+def _chain(parameters: np.ndarray, offsets: np.ndarray, sizes: np.ndarray) -> float:
+    """Chains with dense matrices of transitions."""
+    k = int(sizes[0])
+    return _sparse_chain(parameters, offsets, sizes, k * np.arange(k + 1), np.tile(np.arange(k), k))
+
+
+def _normal_chain(parameters: np.ndarray, offsets: np.ndarray, sizes: np.ndarray, values: np.ndarray) -> float:
+    """Chains whose states emit independent normal columns, NaN where a cell is missing."""
+    k, n_starts, n_steps = (int(n) for n in sizes)
+    length = n_starts * k + n_steps * k * k
+    mean, sd = parameters[length:].reshape(2, k, -1)
+    each = -0.5 * ((values[:, None] - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
+    return _chain(np.concatenate([parameters[:length], np.nansum(each, axis=2).ravel()]), offsets, sizes)
+
+
+def _urns(
+    parameters: np.ndarray, offsets: np.ndarray, begins: np.ndarray, targets: np.ndarray, weights: np.ndarray
+) -> float:
+    """Chains of urns that are drawn from without replacement: sums over the contents of the urns, row by row."""
+    k = weights.shape[1]
+    start, moves, emission = np.split(parameters, [k, k + k * k])
+    moves, emission, total = moves.reshape(k, k), emission.reshape(-1, k), 0.0
+    for first, end in pairwise(offsets.tolist()):
+        if first == end:
+            continue
+        ahead = np.tile(start, (int(begins[first + 1] - begins[first]), 1))
+        for t in range(first, end):
+            contents = np.arange(begins[t], begins[t + 1])
+            ahead = ahead + weights[contents] + emission[t]
+            if t == end - 1:
+                break
+            moved = np.full((int(begins[t + 2] - begins[t + 1]), k), -np.inf)
+            for each, follows in zip(ahead, targets[contents], strict=True):
+                for state, to in enumerate(follows):
+                    if to >= 0:
+                        at = to - begins[t + 1]
+                        moved[at] = np.logaddexp(moved[at], each[state] + moves[state])
+            ahead = moved
+        total += _log_sum(ahead)
+    return total
 
 
 def _sparse_chain(
@@ -82,6 +127,96 @@ def _trees(parameters: np.ndarray, parents: np.ndarray, trees: np.ndarray, sizes
     return total
 
 
+# -------------------------------------------------------------------------------------- components
+
+
+def _components(parameters: np.ndarray, size: np.ndarray) -> float:
+    """Rows of components with common weights, by their log densities in each."""
+    k = int(size[0])
+    return float(_log_sum((parameters[:k] + parameters[k:].reshape(-1, k)).T, axis=0).sum())
+
+
+def _normal_components(parameters: np.ndarray, rows: np.ndarray) -> float:
+    """Rows of components whose columns are independent normal ones."""
+    d = rows.shape[1]
+    k = len(parameters) // (1 + 2 * d)
+    at, log_sd = parameters[k:].reshape(2, k, d)
+    each = -0.5 * ((rows[:, None] - at) / np.exp(log_sd)) ** 2 - log_sd - 0.5 * np.log(2 * np.pi)
+    return _components(np.concatenate([parameters[:k], each.sum(axis=2).ravel()]), np.array([k]))
+
+
+def _joint_normal_components(parameters: np.ndarray, rows: np.ndarray) -> float:
+    """Rows of components with triangular factors W of their precisions W'W."""
+    d = rows.shape[1]
+    lower = np.tril_indices(d)
+    k = len(parameters) // (1 + d + len(lower[0]))
+    at, packed = parameters[k : k + k * d].reshape(k, d), parameters[k + k * d :].reshape(k, -1)
+    each = np.empty((len(rows), k))
+    for j in range(k):
+        factor = np.zeros((d, d))
+        factor[lower] = packed[j]
+        z = (rows - at[j]) @ factor.T
+        log_det = np.log(np.abs(np.diag(factor))).sum()
+        each[:, j] = log_det - 0.5 * (z**2).sum(axis=1) - 0.5 * d * np.log(2 * np.pi)
+    return _components(np.concatenate([parameters[:k], each.ravel()]), np.array([k]))
+
+
+def _normal_terms(
+    at: np.ndarray, packed: np.ndarray, rows: np.ndarray, white: np.ndarray, order: np.ndarray, offsets: np.ndarray,
+    patterns: np.ndarray, centre: np.ndarray, root: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """Squared distances and halves of log determinants of precisions over the observed cells of each row."""
+    d = rows.shape[1]
+    lower = np.tril_indices(d)
+    means, triangles = at.reshape(-1, d), packed.reshape(-1, len(lower[0]))
+    out = np.zeros((len(rows), 2 * len(means)))
+    for k, (mean, triangle) in enumerate(zip(means, triangles, strict=True)):
+        factor = np.zeros((d, d))
+        factor[lower] = triangle
+        spread = root @ np.linalg.inv(factor)
+        covariance, place = spread @ spread.T, centre + root @ mean
+        for i, row in enumerate(rows):
+            there = ~np.isnan(row)
+            within, gap = covariance[np.ix_(there, there)], (row - place)[there]
+            out[i, k] = gap @ np.linalg.solve(within, gap)
+            out[i, len(means) + k] = -0.5 * np.linalg.slogdet(within)[1]
+    return out
+
+
+# ---------------------------------------------------------------------------------------- features
+
+
+def _factors(
+    parameters: np.ndarray, sizes: np.ndarray, counts: np.ndarray, n_observed: np.ndarray, cells: np.ndarray,
+    means: np.ndarray, scatters: np.ndarray,
+) -> float:  # fmt: skip
+    """Rows with the covariance W W' + noise, by the moments of each pattern of observed cells."""
+    d, k = (int(n) for n in sizes)
+    mean, loading, noise = np.split(parameters, [d, d + d * k])
+    covariance, total = loading.reshape(d, k) @ loading.reshape(d, k).T + np.diag(noise**2), 0.0
+    for n, size, at, middle, scatter in zip(counts, n_observed, cells, means, scatters, strict=True):
+        there, gap = at[:size], middle[:size] - mean[at[:size]]
+        within = covariance[np.ix_(there, there)]
+        sign, log_det = np.linalg.slogdet(2 * np.pi * within)
+        if not sign > 0.0:
+            return -np.inf
+        moments = scatter[:size, :size] + n * np.outer(gap, gap)
+        total -= 0.5 * (n * log_det + np.trace(np.linalg.solve(within, moments)))
+    return float(total)
+
+
+def _binary_features(parameters: np.ndarray, rows: np.ndarray, sizes: np.ndarray) -> float:
+    """Rows with features that are there or not, by enumeration."""
+    k, d = int(sizes[0]), rows.shape[1]
+    p, loading, offset, (noise,) = np.split(parameters, np.cumsum([k, k * d, d]))
+    patterns = (np.arange(2**k)[:, None] >> np.arange(k)) & 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(patterns == 1, np.log(p), np.log1p(-p)).sum(axis=1)
+    gaps = rows[:, None] - offset - patterns @ loading.reshape(k, d)
+    each = -0.5 * ((gaps / noise) ** 2).sum(axis=2) - d * (np.log(noise) + 0.5 * np.log(2 * np.pi))
+    return float(_log_sum((logs + each).T, axis=0).sum())
+
+
 # ------------------------------------------------------------------------------------------ states
 
 
@@ -114,6 +249,40 @@ def _states(
             total -= 0.5 * (np.log(2 * np.pi * variance) + gap**2 / variance)
             state, covariance = state + spread * gap / variance, covariance - np.outer(spread, spread) / variance
             r += 1
+    return total
+
+
+def _linear_gaussian(flat: np.ndarray, cells: np.ndarray, offsets: np.ndarray, sizes: np.ndarray) -> float:
+    """A Kalman filter whose observation noise is a matrix; NaN where a cell is missing."""
+    p, d, total = cells.shape[1], 0, 0.0
+    ends = np.zeros(9, int)
+    while ends[-1] < flat.size:
+        d += 1
+        ends = np.cumsum([0, d, d * d, d * d, d * d, p * d, p * p, sizes[0] * d, sizes[1] * p])
+    start, begin, move, noise, read, spread, *shifts = np.split(flat, ends[1:-1])
+    begin, move, noise = (each.reshape(d, d) for each in (begin, move, noise))
+    read, spread = read.reshape(p, d), spread.reshape(p, p)
+    moved, offset = (
+        np.broadcast_to(shift.reshape(-1, n) if shift.size else np.zeros(n), (len(cells), n))
+        for shift, n in zip(shifts, (d, p), strict=True)
+    )
+    for first, end in pairwise(offsets.tolist()):
+        mean, covariance = start, begin
+        for t in range(first, end):
+            if t > first:
+                mean, covariance = move @ mean + moved[t], move @ covariance @ move.T + noise
+            there = ~np.isnan(cells[t])
+            if not there.any():
+                continue
+            load = read[there]
+            gap = cells[t, there] - load @ mean - offset[t, there]
+            within = load @ covariance @ load.T + spread[np.ix_(there, there)]
+            sign, log_det = np.linalg.slogdet(2 * np.pi * within)
+            if not sign > 0.0:
+                return -np.inf
+            total -= 0.5 * (log_det + gap @ np.linalg.solve(within, gap))
+            gain = np.linalg.solve(within, load @ covariance).T
+            mean, covariance = mean + gain @ gap, covariance - gain @ load @ covariance
     return total
 
 
@@ -157,18 +326,82 @@ def _coloured(
     theta: np.ndarray, z: np.ndarray, ops: np.ndarray, columns: np.ndarray, at: np.ndarray, fixed: np.ndarray,
     x: np.ndarray, base: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
-    """L z of each row of z; more is added to the diagonal where there is no factor, up to a millionth."""
-    covariance = _covariance(ops, columns, _slots(theta, at, fixed), x, _codes())
-    mean = np.trace(covariance) / len(covariance)
+    """L z of each row of z."""
+    lower = _factor(_covariance(ops, columns, _slots(theta, at, fixed), x, _codes()), 0.0, float(base[0]))
+    return np.full(z.shape, np.nan) if lower is None else z @ lower.T
+
+
+def _factor(covariance: np.ndarray, noise: np.ndarray | float, base: float) -> np.ndarray | None:
+    """The factor of a covariance with noise; more is added to the diagonal where there is none, up to a millionth."""
+    n = len(covariance)
+    mean = np.trace(covariance) / n
     for share in (0.0, 1e-12, 1e-10, 1e-8, 1e-6):
-        if 0.0 < share <= base[0]:
+        if 0.0 < share <= base:
             continue
-        try:
-            lower = np.linalg.cholesky(covariance + max(share, base[0]) * mean * np.eye(len(covariance)))
-        except np.linalg.LinAlgError:
-            continue
-        return z @ lower.T
-    return np.full(z.shape, np.nan)
+        with suppress(np.linalg.LinAlgError):
+            return np.linalg.cholesky(covariance + np.diag(np.full(n, max(share, base) * mean) + noise))
+    return None
+
+
+def _marginal(
+    parameters: np.ndarray, ops: np.ndarray, columns: np.ndarray, at: np.ndarray, fixed: np.ndarray, x: np.ndarray,
+    y: np.ndarray, design: np.ndarray, known: np.ndarray, base: np.ndarray,
+) -> float:  # fmt: skip
+    """Normal rows about a function, which is integrated out."""
+    m = len(parameters) - 1 - design.shape[1]
+    theta, sd, b = parameters[:m], parameters[m], parameters[m + 1 :]
+    covariance = _covariance(ops, columns, _slots(theta, at, fixed), x, _codes())
+    lower = _factor(covariance, known + sd * sd, float(base[0]))
+    if lower is None:
+        return -np.inf
+    z = np.linalg.solve(lower, y - design @ b)
+    return float(-0.5 * (z @ z + len(y) * np.log(2 * np.pi)) - np.log(np.diag(lower)).sum())
+
+
+def _marginal_in_time(
+    parameters: np.ndarray, ops: np.ndarray, at: np.ndarray, fixed: np.ndarray, steps: np.ndarray, y: np.ndarray,
+    design: np.ndarray, known: np.ndarray,
+) -> float:  # fmt: skip
+    """The same of one column in order, by its covariance."""
+    columns, x = np.zeros(max(1, int((ops[:, 3] + ops[:, 4]).max())), int), np.cumsum(steps)[None]
+    return _marginal(parameters, ops, columns, at, fixed, x, y, design, known, np.zeros(1))
+
+
+def _function_likelihood(
+    parameters: np.ndarray, ops: np.ndarray, columns: np.ndarray, at: np.ndarray, fixed: np.ndarray, x: np.ndarray,
+    place: np.ndarray, y: np.ndarray, trials: np.ndarray, design: np.ndarray, base: np.ndarray, words: np.ndarray,
+) -> float:  # fmt: skip
+    """Rows of other distributions about a function of standard normals."""
+    p, n = design.shape[1], x.shape[1]
+    m = len(parameters) - 2 - p - n
+    (first, second), b, z = parameters[m : m + 2], parameters[m + 2 : m + 2 + p], parameters[m + 2 + p :]
+    covariance = _covariance(ops, columns, _slots(parameters[:m], at, fixed), x, _codes())
+    lower = _factor(covariance, 0.0, float(base[0]))
+    if lower is None:
+        return -np.inf
+    return _response(*words.tolist(), y, trials, (lower @ z)[place] + design @ b, float(first), float(second))
+
+
+def _response(
+    word: int, link: int, y: np.ndarray, trials: np.ndarray, eta: np.ndarray, first: float, second: float
+) -> float:
+    """Log density of rows with a linear predictor."""
+    from scipy.special import gammaln, log_expit, log_ndtr
+
+    if word == 0:
+        z = ((y - eta) / first) ** 2
+        each = gammaln(0.5 * (second + 1.0)) - gammaln(0.5 * second) - 0.5 * np.log(np.pi * second) - np.log(first)
+        return float((each - 0.5 * (second + 1.0) * np.log1p(z / second)).sum())
+    if word == 3:
+        return float((y * eta - np.exp(eta) - gammaln(y + 1.0)).sum())
+    if word == 4:
+        logs = gammaln(y + first) - gammaln(first) - gammaln(y + 1.0)
+        total = np.log(first + np.exp(eta))
+        return float((logs + first * (np.log(first) - total) + y * (eta - total)).sum())
+    m = np.ones(len(y)) if word == 1 else trials
+    log_share = log_ndtr if link == 1 else log_expit
+    counts = gammaln(m + 1.0) - gammaln(y + 1.0) - gammaln(m - y + 1.0)
+    return float((counts + y * log_share(eta) + (m - y) * log_share(-eta)).sum())
 
 
 def _covariance(
@@ -324,6 +557,18 @@ def _series(
 
 
 _TWINS: dict[tuple[str, str], Any] = {
+    ("markov_kernels", "log_evidence_and_gradient"): _chain,
+    ("markov_kernels", "gaussian_log_evidence_and_gradient"): _normal_chain,
+    ("component_kernels", "log_evidence_and_gradient"): _components,
+    ("component_kernels", "diagonal_gaussian_evidence"): _normal_components,
+    ("component_kernels", "full_gaussian_evidence"): _joint_normal_components,
+    ("factor_kernels", "factor_evidence"): _factors,
+    ("feature_kernels", "binary_evidence"): _binary_features,
+    ("covariance_kernels", "log_marginal"): _marginal,
+    ("covariance_kernels", "log_likelihood_whitened"): _function_likelihood,
+    ("state_space_kernels", "log_marginal"): _marginal_in_time,
+    ("urn_kernels", "log_evidence_and_gradient"): _urns,
+    ("kalman_kernels", "log_evidence_and_gradient"): _linear_gaussian,
     ("markov_kernels", "log_evidence_and_gradient_sparse"): _sparse_chain,
     ("duration_kernels", "log_evidence_and_gradient"): _segments,
     ("branching_kernels", "log_evidence_and_gradient"): _trees,

@@ -18,9 +18,11 @@ __all__ = [
     "LOG",
     "LOG_ODDS",
     "SIMPLEX",
+    "Affine",
     "CholeskyPacked",
     "Interval",
     "Ordered",
+    "OrderedBetween",
     "Transform",
     "ZeroSum",
     "interval",
@@ -212,6 +214,43 @@ class Ordered(Transform):
 
     def log_jacobian(self, value: Var) -> Var:
         return value if self.positive else value[..., 1:]
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedBetween(Ordered):
+    """Increasing numbers between two ends: their coordinates in the interval are ordered numbers."""
+
+    within: Interval = Interval(None, None)
+    name: ClassVar[str] = "chain"
+
+    def backward(self, value: Var) -> Var:
+        return self.within.backward(super().backward(value))
+
+    def forward(self, x: Var) -> Var:
+        return super().forward(self.within.forward(x))
+
+    def log_jacobian(self, value: Var) -> Var:
+        inside = self.within.log_jacobian(super().backward(value))
+        gaps = super().log_jacobian(value)
+        return gaps if inside is None else gaps.sum(-1) + inside.sum(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Affine(Transform):
+    """x = centre + step u."""
+
+    centre: Var
+    step: Var
+    name: ClassVar[str] = "scaled"
+
+    def backward(self, value: Var) -> Var:
+        return self.centre + self.step * value
+
+    def forward(self, x: Var) -> Var:
+        return (x - self.centre) / self.step
+
+    def log_jacobian(self, value: Var) -> Var:
+        return _map("log", self.step).broadcast_to(value.shape)
 
 
 @dataclass(frozen=True)

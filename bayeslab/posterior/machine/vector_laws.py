@@ -9,21 +9,33 @@ from typing import Any
 import numpy as np
 
 from bayeslab.constants import HALF_LOG_2PI, LOG_PI
+from bayeslab.distributions import maths
 from bayeslab.posterior.machine.arrays import NotLowered, Var
-from bayeslab.posterior.machine.functions import cholesky, cumprod, cumsum, diagonal, inv, solve_triangular
+from bayeslab.posterior.machine.functions import (
+    cholesky,
+    cumprod,
+    cumsum,
+    diagonal,
+    inv,
+    logsumexp,
+    solve_triangular,
+)
 from bayeslab.posterior.machine.laws import (
     Categories,
+    Counts,
+    Dirichlet,
     Law,
     Mixed,
     MultivariateNormal,
     Scalar,
+    ZeroSumNormal,
     multinomial,
     ordered_categories,
 )
 from bayeslab.posterior.machine.program import Builder
 from bayeslab.posterior.machine.transforms import SIMPLEX, Transform, interval
 
-__all__ = ["factor_of", "vector_law"]
+__all__ = ["factor_of", "law_of", "vector_law"]
 
 _LEAST = float(np.finfo(float).tiny)
 
@@ -39,6 +51,46 @@ def factor_of(word: str, given: Mapping[str, Any]) -> Var:
     if "tau" in given:
         return cholesky(inv(given["tau"]))
     raise NotLowered(word, "without a covariance")
+
+
+def law_of(builder: Builder, word: str, given: Mapping[str, Any], shape: tuple[int, ...]) -> Law:
+    """A distribution by name; parameters as in :func:`vector_law`.
+
+    Raises
+    ------
+    NotLowered
+        The machine does not know the distribution.
+    """
+    match word:
+        case "Categorical":
+            return Categories(builder, shape, _log_probabilities(builder, given))
+        case "OrderedLogistic" | "OrderedProbit":
+            if not {"eta", "cutpoints"} <= given.keys():
+                raise NotLowered(word, "without eta or cutpoints")
+            return ordered_categories(builder, word, given["eta"], given["cutpoints"], given.get("sigma", 1.0), shape)
+        case "Multinomial":
+            return Counts(builder, shape, given["n"], given["p"])
+        case "Dirichlet":
+            return Dirichlet(builder, shape, given["a"])
+        case "ZeroSumNormal":
+            axes = int(builder.as_var(given.get("n_zerosum_axes", 1)).value)
+            sigma = builder.as_var(given.get("sigma", 1.0))
+            if sigma.ndim:
+                raise NotLowered(word, "a scale for each of several vectors")
+            return ZeroSumNormal(builder, shape, sigma, axes)
+    if maths(word) is None:
+        return vector_law(builder, word, given, shape)
+    return Scalar.of(builder, word, given, shape)
+
+
+def _log_probabilities(builder: Builder, given: Mapping[str, Any]) -> Var:
+    """Log probabilities of categories, which come last."""
+    if given.keys() == {"p"}:
+        return builder.elementwise("log", given["p"])
+    if given.keys() != {"logit_p"}:
+        raise NotLowered("Categorical", "p and logit_p")
+    logits: Var = given["logit_p"]
+    return logits - logsumexp(logits, -1)[..., None]
 
 
 def vector_law(builder: Builder, word: str, given: Mapping[str, Any], shape: tuple[int, ...]) -> Law:

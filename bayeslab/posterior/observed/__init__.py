@@ -11,6 +11,4 @@ kernels; M-steps and conjugate draws; variables and densities of a PyMC graph; r
     the other kinds;
 ``standard``, ``given_priors``, ``prior_variables``, ``prior``
     parameters that are known or have priors in the model file, as variables and in M-steps;
-``row_terms``
-    compiled densities of rows with missing cells as one node of a graph.
 """

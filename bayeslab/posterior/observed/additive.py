@@ -26,7 +26,6 @@ import numpy as np
 from scipy.linalg import helmert
 
 from bayeslab.constants import HALF_LOG_2PI, LOG_2PI
-from bayeslab.data.weak_priors import scaled as scaled_transform
 from bayeslab.data.weak_priors import shown
 from bayeslab.distributions.emissions.cells import check_shape, refuse_constant, scaled
 from bayeslab.distributions.emissions.normal import DiagonalGaussian
@@ -34,6 +33,7 @@ from bayeslab.distributions.emissions.normal_moments import centred
 from bayeslab.distributions.emissions.normal_prior import NormalPrior
 from bayeslab.distributions.emissions.protocol import Emission, Parameters, Statistics
 from bayeslab.distributions.toolbox.logarithms import ratio
+from bayeslab.language.writer import Scaled, Writer
 from bayeslab.latents.chains.product_chain import ProductSpace
 from bayeslab.posterior.observed.part import StatePart
 
@@ -275,31 +275,28 @@ class Additive(StatePart):
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self) -> dict[str, Any]:
-        """Mean, effects and standard deviations, on PyMC's context stack; coordinates without constraints inside."""
-        import pymc as pm
-        import pytensor.tensor as pt
-
+    def variables(self, writer: Writer) -> dict[str, Any]:
+        """Mean, effects and standard deviations; coordinates without constraints inside."""
         if self.known:
-            return {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
+            return {name: writer.constant(value) for name, value in self.known.items()}
         emission, prior, d = self.emission, self.emission.prior, len(self.columns)
         assert prior is not None
         begin = self.to_emission(self.start) if self.start else {}
-        first = {"initval": np.maximum(begin["variance"], 1e-12)} if begin else {}
-        variance = pm.InverseGamma("_variance", prior.nu / 2, prior.scale / 2, shape=d, **first)
+        first = np.maximum(begin["variance"], 1e-12) if begin else None
+        given = {"alpha": prior.nu / 2, "beta": prior.scale / 2}
+        variance = writer.random("_variance", "InverseGamma", given, (d,), start=first)
         shape = emission.n_coefficients, d
         centre = np.zeros(shape)
         centre[0] = prior.mean
         step = np.broadcast_to(np.maximum(self.spread, 1e-300) / self.n_states, shape)
-        start = {"initval": begin["coefficients"]} if begin else {}
-        wide = pt.sqrt(variance / prior.kappa)
-        b = pm.Normal(
-            "_coefficients", centre, wide, default_transform=scaled_transform(centre, step), shape=shape, **start
+        given = {"mu": centre, "sigma": writer.sqrt(variance / prior.kappa)}
+        b = writer.random(
+            "_coefficients", "Normal", given, shape, start=begin.get("coefficients"), coordinates=Scaled(centre, step)
         )
-        parts = [b[0], *(pt.dot(basis, b[at]) for basis, at in zip(emission.bases, emission.blocks, strict=True))]
+        parts = [b[0], *(writer.dot(basis, b[at]) for basis, at in zip(emission.bases, emission.blocks, strict=True))]
         return {
-            name: pm.Deterministic(name, value.reshape(self.shape(name)), dims=self.dims(name))
-            for name, value in zip(self.names, [*parts, pt.sqrt(variance)], strict=True)
+            name: writer.computed(name, value.reshape(self.shape(name)), self.dims(name))
+            for name, value in zip(self.names, [*parts, writer.sqrt(variance)], strict=True)
         }
 
     def _means(self, values: Mapping[str, Any]) -> Any:
@@ -311,17 +308,14 @@ class Additive(StatePart):
             out = out + values[name].reshape((self.emission.sizes[c], d))[states[:, c]]
         return out
 
-    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+    def density(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray) -> Any:
         """log p(row | state of the product), (N, S)."""
-        import pytensor.tensor as pt
-
         means, sd = self._means(values), values["sd"].reshape((len(self.columns),))
-        total = pt.zeros((len(rows), self.n_states))
+        total: Any = 0.0
         for j, at in enumerate(self.at):
             observed = ~np.isnan(rows[:, at])
             z = (np.where(observed, rows[:, at], 0.0)[:, None] - means[:, j]) / sd[j]
-            log_p = -0.5 * z**2 - pt.log(sd[j]) - HALF_LOG_2PI
-            total = total + (log_p if observed.all() else pt.where(observed[:, None], log_p, 0.0))
+            total = total + writer.observed(observed, -0.5 * z**2 - writer.log(sd[j]) - HALF_LOG_2PI)
         return total
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.weak_priors import scaled, shown
-from bayeslab.distributions import Law, cell_draws, cell_log_density, closed_moments, pymc_class
+from bayeslab.data.weak_priors import shown
+from bayeslab.distributions import Law, cell_draws, closed_moments
 from bayeslab.distributions.emissions import AnyDistribution
+from bayeslab.language.writer import Scaled, Writer
 from bayeslab.posterior.observed.part import StatePart
 from bayeslab.posterior.observed.prior import inside
 from bayeslab.posterior.observed.prior_variables import named_variables
@@ -140,12 +141,12 @@ class DistributedPart(StatePart):
         assert self.emission.prior is not None
         return self.emission.prior[self.parameter(name)]
 
-    def variables(self) -> dict[str, Any]:
+    def variables(self, writer: Writer) -> dict[str, Any]:
         if self.style.whitened:
-            return {name: self._whitened(name) for name in self.learned}
-        return named_variables(self, self._natural)
+            return {name: self._whitened(writer, name) for name in self.learned}
+        return named_variables(self, writer, self._natural)
 
-    def _natural(self, name: str, made: Mapping[str, Any]) -> Any:
+    def _natural(self, writer: Writer, name: str, made: Mapping[str, Any]) -> Any:
         """A parameter with its weak prior."""
         shape, start, law = self.shape(name), self.start.get(name), self._law(name)
         given = {word: np.broadcast_to(v if self.by_column else v[0], shape).copy() for word, v in law.given.items()}
@@ -153,29 +154,27 @@ class DistributedPart(StatePart):
         if start is not None:
             kind = self.kind(name)
             inside = np.maximum(start, 1e-300) if kind == "positive" else np.clip(start, 0.02, 0.98)
-            options = {"initval": start if kind == "real" else inside}
+            options = {"start": start if kind == "real" else inside}
         if law.name == "Normal":
-            options["default_transform"] = scaled(given["mu"], given["sigma"])
-        return pymc_class(law.name)(name, **given, dims=self.dims(name), **options)
+            options["coordinates"] = Scaled(given["mu"], given["sigma"])
+        return writer.random(name, law.name, given, shape, dims=self.dims(name), **options)
 
-    def _whitened(self, name: str) -> Any:
+    def _whitened(self, writer: Writer, name: str) -> Any:
         """A parameter with its given or weak prior; normal and log-normal ones are computed from standard normals."""
-        import pymc as pm
-        import pytensor.tensor as pt
-
         shape, dims, start, law = self.shape(name), self.dims(name), self.start.get(name), self._law(name)
         given = {key: np.broadcast_to(value, shape) for key, value in law.given.items()}
         if law.name in ("Normal", "LogNormal") and given.keys() == {"mu", "sigma"}:
             logs = law.name == "LogNormal"
             begin = None if start is None else ((np.log(start) if logs else start) - given["mu"]) / given["sigma"]
-            value = given["mu"] + given["sigma"] * pm.Normal(f"_{name}", shape=shape, initval=begin)
-            return pm.Deterministic(name, pt.exp(value) if logs else value, dims=dims)
+            standard = writer.random(f"_{name}", "Normal", {"mu": 0.0, "sigma": 1.0}, shape, start=begin)
+            value = given["mu"] + given["sigma"] * standard
+            return writer.computed(name, writer.exp(value) if logs else value, dims)
         begin = None if start is None else inside(start, *law.ends)
-        return pymc_class(law.name)(name, **given, dims=dims, initval=begin)
+        return writer.random(name, law.name, given, shape, dims=dims, start=begin)
 
-    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+    def density(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray) -> Any:
         name, columns = self.emission.name, [self._column(values, j) for j in range(len(self.columns))]
-        return sum(cell_log_density(name, each, rows[:, at]) for each, at in zip(columns, self.at, strict=True))
+        return sum(writer.cells(name, each, rows[:, at]) for each, at in zip(columns, self.at, strict=True))
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
         return {

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.distributions.emissions import Categorical
+from bayeslab.language.writer import Writer
 from bayeslab.posterior.observed.standard import StandardPart
 
 __all__ = ["Categories"]
@@ -93,15 +94,11 @@ class Categories(StandardPart):
         n = len(self.states[self.names.index(name)])
         return f"Dirichlet([{', '.join(f'{x:g}' for x in np.broadcast_to(prior, (1, n))[0])}]) in every row"
 
-    def variables(self) -> dict[str, Any]:
-        import pytensor.tensor as pt
+    def variables(self, writer: Writer) -> dict[str, Any]:
+        known = {name: writer.constant(value) for name, value in self.known.items()}
+        return {name: known[name] if name in known else self.default_variable(writer, name, {}) for name in self.names}
 
-        known = {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
-        return {name: known[name] if name in known else self.default_variable(name, {}) for name in self.names}
-
-    def default_variable(self, name: str, made: Mapping[str, Any]) -> Any:
-        import pymc as pm
-
+    def default_variable(self, writer: Writer, name: str, made: Mapping[str, Any]) -> Any:
         j, n = self.names.index(name), self.shape(name)[1]
         assert self.emission.prior is not None
         every = (self.n_states, len(self.columns), max(self.emission.levels))
@@ -110,17 +107,14 @@ class Categories(StandardPart):
         if begin is not None:
             begin = np.maximum(begin, 0.01) if self.style.whitened else 0.95 * begin + 0.05 / n
             begin = begin / begin.sum(axis=1, keepdims=True)
-        return pm.Dirichlet(name, prior, dims=self.dims(name), initval=begin)
+        return writer.random(name, "Dirichlet", {"a": prior}, self.shape(name), dims=self.dims(name), start=begin)
 
     def column(self, values: Mapping[str, Any], j: int) -> dict[str, Any]:
         return {"p": values[self.names[j]]}
 
-    def cells(self, theta: Mapping[str, Any], cells: np.ndarray) -> Any:
-        import pytensor.tensor as pt
-
+    def cells(self, writer: Writer, theta: Mapping[str, Any], cells: np.ndarray) -> Any:
         there = ~np.isnan(cells)
-        picked = pt.log(theta["p"]).T[np.where(there, cells, 0).astype(np.int64)]
-        return picked if there.all() else pt.where(there[:, None], picked, 0.0)
+        return writer.observed(there, writer.log(theta["p"]).T[np.where(there, cells, 0).astype(np.int64)])
 
     def drawn_column(self, theta: Mapping[str, Any], rows: np.ndarray) -> Any:
         import pymc as pm

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.weak_priors import scaled
-from bayeslab.distributions import normal
+from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.distributions.emissions import GaussianMixture
+from bayeslab.language.writer import Scaled, Writer
 from bayeslab.posterior.observed.location_scale import centre_prior, spread_prior
 from bayeslab.posterior.observed.part import StatePart
 
@@ -113,48 +113,46 @@ class MixedPart(StatePart):
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self) -> dict[str, Any]:
-        import pymc as pm
-        import pytensor.tensor as pt
-
+    def variables(self, writer: Writer) -> dict[str, Any]:
         if self.known:
-            return {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
+            return {name: writer.constant(value) for name, value in self.known.items()}
         mean, sd, weight = (self.called(p) for p in ("mean", "sd", "weight"))
         prior, shape = self.emission.prior, self.shape(mean)
         assert prior is not None
-        begin: dict[str, Any] = {}
+        begin: dict[str, np.ndarray] = {}
         if self.start:
             share = 0.95 * self.start[weight] + 0.05 / self.n_layers
             begin = {
-                weight: {"initval": share / share.sum(axis=1, keepdims=True)},
-                mean: {"initval": self.start[mean]},
-                sd: {"initval": np.maximum(self.start[sd], 1e-12) ** 2},
+                weight: share / share.sum(axis=1, keepdims=True),
+                mean: self.start[mean],
+                sd: np.maximum(self.start[sd], 1e-12) ** 2,
             }
         out: dict[str, Any] = {}
-        out[weight] = pm.Dirichlet(weight, np.ones(self.shape(weight)), dims=self.dims(weight), **begin.get(weight, {}))
-        half = _along(0.5 * prior.scale, shape)
-        variance = pm.InverseGamma(f"_{self.called('variance')}", prior.nu / 2, half, shape=shape, **begin.get(sd, {}))
-        out[sd] = pm.Deterministic(sd, pt.sqrt(variance), dims=self.dims(sd))
+        ones = np.ones(self.shape(weight))
+        out[weight] = writer.random(
+            weight, "Dirichlet", {"a": ones}, ones.shape, dims=self.dims(weight), start=begin.get(weight)
+        )
+        given = {"alpha": prior.nu / 2, "beta": _along(0.5 * prior.scale, shape)}
+        variance = writer.random(f"_{self.called('variance')}", "InverseGamma", given, shape, start=begin.get(sd))
+        out[sd] = writer.computed(sd, writer.sqrt(variance), self.dims(sd))
         centre = _along(prior.mean, shape)
         step = _along(np.maximum(self.spread, 1e-300) / (self.n_states * self.n_layers), shape)
-        out[mean] = pm.Normal(
-            mean, centre, out[sd] / np.sqrt(prior.kappa), dims=self.dims(mean),
-            default_transform=scaled(centre, step), **begin.get(mean, {}),
-        )  # fmt: skip
+        given = {"mu": centre, "sigma": out[sd] / np.sqrt(prior.kappa)}
+        out[mean] = writer.random(
+            mean, "Normal", given, shape, dims=self.dims(mean), start=begin.get(mean), coordinates=Scaled(centre, step)
+        )
         return out
 
-    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
-        import pytensor.tensor as pt
-
+    def density(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray) -> Any:
         mean, sd, weight = (values[self.called(p)] for p in ("mean", "sd", "weight"))
-        terms = pt.log(weight)[None]
+        terms = writer.log(weight)[None]
         for j, at in enumerate(self.at):
             there = ~np.isnan(rows[:, at])
             x = np.where(there, rows[:, at], np.nanmean(rows[:, at]) if there.any() else 0.0)[:, None, None]
             centre, spread = (mean[:, :, j], sd[:, :, j]) if mean.ndim == 3 else (mean, sd)
-            log_density = normal.log_density(x, centre, spread)
-            terms = terms + (log_density if there.all() else pt.where(there[:, None, None], log_density, 0.0))
-        return pt.logsumexp(terms, axis=2)
+            z = (x - centre) / spread
+            terms = terms + writer.observed(there, -0.5 * z**2 - writer.log(spread) - HALF_LOG_2PI)
+        return writer.log_sum_exp(terms, 2)[:, :, 0]
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
         import pymc as pm

@@ -15,13 +15,14 @@ import numpy as np
 from bayeslab.constants import LOG_2PI
 from bayeslab.data.weak_priors import shown
 from bayeslab.distributions.emissions import FullGaussian, NormalPrior
+from bayeslab.language.writer import Writer
 from bayeslab.posterior.observed.part import Compiled, StatePart
 from bayeslab.posterior.observed.whitened import (
     Triangular,
     conjugate,
     correlation_factor,
-    language_variables,
     normal_prior_words,
+    products,
     sds,
 )
 
@@ -151,51 +152,46 @@ class JointNormal(StatePart):
     def prior_of_emission(self) -> bool:
         return self.lkj is None and not self.free
 
-    def variables(self) -> dict[str, Any]:
-        import pymc as pm
-
+    def variables(self, writer: Writer) -> dict[str, Any]:
         start = self.to_emission(self.start) if self.start else None
         mean, sd, matrix = (self.called(p) for p in ("mean", "sd", "covariance"))
         if self.lkj is not None:
-            return self._separated(start)
+            return self._separated(writer, start)
         known = self.emission.known if self.covariance == "known" else None
         begin = None if start is None else (start["mean"], self.emission.covariances(start))
         inner = conjugate(
-            self.called, self.weak, self.n_states, begin, tied=self.tied, known=known
+            writer, self.called, self.weak, self.n_states, begin, tied=self.tied, known=known
         )  # fmt: skip
         out: dict[str, Any] = {f"_{matrix}": inner}
-        out[mean] = pm.Deterministic(mean, inner.means, dims=self.dims(mean))
+        out[mean] = writer.computed(mean, inner.means(writer), self.dims(mean))
         if known is None:
-            spread, covariance = inner.matrices(inner.factors[0] if self.tied else inner.factors)
-            out[sd] = pm.Deterministic(sd, spread, dims=self.dims(sd))
-            out[matrix] = pm.Deterministic(matrix, covariance, dims=self.dims(matrix))
+            spread, covariance = inner.matrices(writer, inner.factors[0] if self.tied else inner.factors)
+            out[sd] = writer.computed(sd, spread, self.dims(sd))
+            out[matrix] = writer.computed(matrix, covariance, self.dims(matrix))
         return out
 
-    def _separated(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+    def _separated(self, writer: Writer, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
         """Separate standard deviations and correlations: Σ = diag(sd) R diag(sd), R ~ LKJ(η)."""
-        import pymc as pm
-        import pytensor.tensor as pt
-
         assert self.lkj is not None
         mean_name, sd_name, name = (self.called(p) for p in ("mean", "sd", "covariance"))
         prior, d = self.weak, len(self.columns)
         unit, shape = np.sqrt(np.diag(prior.scale)), (self.n_states, d)
         matrices = None if start is None else start["covariance"]
-        lower = correlation_factor(f"_{self.called('partial')}", self.lkj, self.n_states, d, matrices)
+        lower = correlation_factor(writer, f"_{self.called('partial')}", self.lkj, self.n_states, d, matrices)
         if self.free:
             starts = {mean_name: self.start.get(mean_name), sd_name: None if matrices is None else sds(matrices)}
-            mean, sd = language_variables(starts)
+            mean, sd = (writer.existing(name, value) for name, value in starts.items())
         else:
             begin = None if start is None else (start["mean"] - prior.mean) / unit
-            at = pm.Normal(f"_{mean_name}", 0.0, prior.kappa**-0.5, shape=shape, initval=begin)
+            given = {"mu": 0.0, "sigma": prior.kappa**-0.5}
+            at = writer.random(f"_{mean_name}", "Normal", given, shape, start=begin)
             begin = None if matrices is None else np.log(sds(matrices) / unit)
-            log_sd = pm.Normal(f"_{self.called('log_sd')}", shape=shape, initval=begin)
-            mean = pm.Deterministic(mean_name, prior.mean + at * unit, dims=self.dims(mean_name))
-            sd = pm.Deterministic(sd_name, unit * pt.exp(log_sd), dims=self.dims(sd_name))
+            log_sd = writer.random(f"_{self.called('log_sd')}", "Normal", {"mu": 0.0, "sigma": 1.0}, shape, start=begin)
+            mean = writer.computed(mean_name, prior.mean + at * unit, self.dims(mean_name))
+            sd = writer.computed(sd_name, unit * writer.exp(log_sd), self.dims(sd_name))
         root = sd[:, :, None] * lower
-        covariance = pt.matmul(root, pt.swapaxes(root, -1, -2))
-        covariance = pm.Deterministic(name, covariance, dims=self.dims(name))
-        factors = pt.linalg.inv(lower) * (unit / sd)[:, None, :]
+        covariance = writer.computed(name, products(root), self.dims(name))
+        factors = writer.inverses(lower) * (unit / sd)[:, None, :]
         i, j = np.tril_indices(d)
         centre = np.asarray(prior.mean, float)
         inner = Triangular((mean - centre) / unit, factors, factors[:, i, j], centre, np.diag(unit))
@@ -206,8 +202,8 @@ class JointNormal(StatePart):
         assert isinstance(inner, Triangular)
         return inner
 
-    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
-        squares, log_det, observed = self._inner(values).squares(rows[:, list(self.at)])
+    def density(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+        squares, log_det, observed = self._inner(values).squares(writer, rows[:, list(self.at)])
         return log_det - 0.5 * squares - 0.5 * observed[:, None] * LOG_2PI
 
     def compiled(self, values: Mapping[str, Any], rows: np.ndarray) -> Compiled:

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bayeslab.data.weak_priors import scaled, shown
+from bayeslab.data.weak_priors import shown
 from bayeslab.distributions.emissions import DiagonalGaussian, NormalPrior, StudentT
+from bayeslab.language.writer import Scaled, Writer
 from bayeslab.posterior.observed.given_priors import CellwisePart
 from bayeslab.posterior.observed.prior import across
 
@@ -85,22 +86,17 @@ class LocationScale(CellwisePart):
             return centre_prior(prior, self.called(self.spread_name))
         return spread_prior(prior)
 
-    def default_variable(self, name: str, made: Mapping[str, Any]) -> Any:
-        import pymc as pm
-
+    def default_variable(self, writer: Writer, name: str, made: Mapping[str, Any]) -> Any:
         shape, dims, start, prior = self.shape(name), self.dims(name), self.start.get(name), self.weak
         if self.parameter(name) == self.spread_name:
             begin = None if start is None else np.maximum(start, 1e-12) ** 2
             half = across(0.5 * self.scales, shape, last=True)
-            variance = pm.InverseGamma(
-                f"_{self.called('variance')}", prior.nu / 2, half, shape=shape, initval=begin
-            )  # fmt: skip
-            return pm.Deterministic(name, pm.math.sqrt(variance), dims=dims)
+            given = {"alpha": prior.nu / 2, "beta": half}
+            variance = writer.random(f"_{self.called('variance')}", "InverseGamma", given, shape, start=begin)
+            return writer.computed(name, writer.sqrt(variance), dims)
         spread = made[self.called(self.spread_name)]
         centre = across(prior.mean, shape, last=True)
         spread = spread[:, None] if np.ndim(centre) == 2 and spread.ndim == 1 else spread
         step = across(np.maximum(self.spread, 1e-300) / self.n_states, shape, last=True)
-        return pm.Normal(
-            name, centre, spread / np.sqrt(prior.kappa), default_transform=scaled(centre, step), dims=dims,
-            initval=start,
-        )  # fmt: skip
+        given = {"mu": centre, "sigma": spread / np.sqrt(prior.kappa)}
+        return writer.random(name, "Normal", given, shape, dims=dims, start=start, coordinates=Scaled(centre, step))

@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayeslab.constants import HALF_LOG_2PI
-from bayeslab.distributions import normal
 from bayeslab.distributions.emissions import DiagonalGaussian
 from bayeslab.distributions.emissions.components import DIAGONAL_GAUSSIAN
+from bayeslab.language.writer import Writer
 from bayeslab.posterior.observed.location_scale import LocationScale
 from bayeslab.posterior.observed.part import Compiled
 from bayeslab.posterior.observed.standard import cell_values
-from bayeslab.posterior.observed.whitened import language_variables, normal_prior_words
+from bayeslab.posterior.observed.whitened import normal_prior_words
 
 __all__ = ["Normal"]
 
@@ -131,31 +131,29 @@ class Normal(LocationScale):
             return self.language_priors
         return normal_prior_words(self.weak, self.called("mean"), self.called("sd"))
 
-    def variables(self) -> dict[str, Any]:
+    def variables(self, writer: Writer) -> dict[str, Any]:
         if not self.style.whitened:
-            return super().variables()
-        import pymc as pm
-        import pytensor.tensor as pt
-
+            return super().variables(writer)
         d, start = len(self.columns), self.to_emission(self.start) if self.start else None
         mean_name, sd_name = self.called("mean"), self.called("sd")
         if self.free:
-            mean, sd = language_variables({mean_name: self.start.get(mean_name), sd_name: self.start.get(sd_name)})
-            log_sd = pt.repeat(pt.log(sd)[:, None], d, axis=1) if self.spherical else pt.log(sd)
+            mean, sd = (writer.existing(name, self.start.get(name)) for name in (mean_name, sd_name))
+            log_sd = writer.log(sd)
+            log_sd = writer.ops.broadcast_to(log_sd[:, None], (self.n_states, d)) if self.spherical else log_sd
             return {mean_name: mean, sd_name: sd, f"_{mean_name}": mean, f"_log_{sd_name}": log_sd}
         prior, (centre, scale) = self.weak, self.origin
         size = 1 if self.spherical else d
         begin = None if start is None else scale[:size] ** 2 / start["variance"].reshape(self.n_states, size)
         name = f"_{self.called('precision')}"
-        precision = pm.ChiSquared(name, prior.nu, shape=(self.n_states, size), initval=begin)
-        log_sd = -0.5 * pt.log(precision)
-        log_sd = pt.repeat(log_sd, d, axis=1) if self.spherical and d > 1 else log_sd
+        precision = writer.random(name, "ChiSquared", {"nu": prior.nu}, (self.n_states, size), start=begin)
+        log_sd = -0.5 * writer.log(precision)
+        log_sd = writer.ops.broadcast_to(log_sd, (self.n_states, d)) if self.spherical and d > 1 else log_sd
         begin = None if start is None else (start["mean"] - centre) / scale
-        width = pt.exp(log_sd) / np.sqrt(prior.kappa)
-        at = pm.Normal(f"_{mean_name}", 0.0, width, shape=(self.n_states, d), initval=begin)
-        mean = pm.Deterministic(mean_name, centre + at * scale, dims=self.dims(mean_name))
-        sd = pt.exp(log_sd) * scale
-        sd = pm.Deterministic(sd_name, sd[:, 0] if self.spherical else sd, dims=self.dims(sd_name))
+        given = {"mu": 0.0, "sigma": writer.exp(log_sd) / np.sqrt(prior.kappa)}
+        at = writer.random(f"_{mean_name}", "Normal", given, (self.n_states, d), start=begin)
+        mean = writer.computed(mean_name, centre + at * scale, self.dims(mean_name))
+        sd = writer.exp(log_sd) * scale
+        sd = writer.computed(sd_name, sd[:, 0] if self.spherical else sd, self.dims(sd_name))
         return {mean_name: mean, sd_name: sd, f"_{mean_name}": at, f"_log_{sd_name}": log_sd}
 
     @property
@@ -171,15 +169,13 @@ class Normal(LocationScale):
         """Means and logarithms of standard deviations in whitened coordinates."""
         return values[f"_{self.called('mean')}"], values[f"_log_{self.called('sd')}"]
 
-    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+    def density(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray) -> Any:
         if not self.style.whitened:
-            return super().density(values, rows)
-        import pytensor.tensor as pt
-
+            return super().density(writer, values, rows)
         rows, (at, log_sd), (centre, scale) = rows[:, list(self.at)], self._whitened(values), self.origin
         there = ~np.isnan(rows)
         filled = np.where(there, (rows - centre) / scale, 0.0)
-        apart = (filled[:, None, :] - at) * pt.exp(-log_sd)
+        apart = (filled[:, None, :] - at) * writer.exp(-log_sd)
         terms = -0.5 * apart**2 - log_sd - HALF_LOG_2PI - np.log(scale)
         return (terms * there[:, None, :]).sum(axis=-1)
 
@@ -192,12 +188,10 @@ class Normal(LocationScale):
             DIAGONAL_GAUSSIAN, [at.ravel(), log_sd.ravel()], np.ascontiguousarray((rows - centre) / scale), constant
         )
 
-    def cells(self, theta: Mapping[str, Any], cells: np.ndarray) -> Any:
-        import pytensor.tensor as pt
-
+    def cells(self, writer: Writer, theta: Mapping[str, Any], cells: np.ndarray) -> Any:
         x, there = cell_values(cells)
-        out = normal.log_density(x, theta["mean"], theta["sd"])
-        return out if there.all() else pt.where(there[:, None], out, 0.0)
+        z = (x - theta["mean"]) / theta["sd"]
+        return writer.observed(there, -0.5 * z**2 - writer.log(theta["sd"]) - HALF_LOG_2PI)
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
         if not self.style.whitened:

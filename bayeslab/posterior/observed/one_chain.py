@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.distributions.emissions import Emission, WrappedEmission
+from bayeslab.language.writer import Writer
 from bayeslab.latents.chains.product_chain import ProductSpace
 from bayeslab.posterior.observed.part import StatePart
 
@@ -173,15 +174,15 @@ class OneChain(StatePart):
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self) -> dict[str, Any]:
-        return self.inner.variables()
+    def variables(self, writer: Writer) -> dict[str, Any]:
+        return self.inner.variables(writer)
 
-    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+    def density(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray) -> Any:
         """log p(row | state of the product), (N, S)."""
-        import pytensor.tensor as pt
-
-        out = self.inner.density(values, rows)[:, self.emission.chain_state]
-        return out if self.emission.emitting_in is None else pt.where(self.emission.emitting, out, 0.0)
+        out = self.inner.density(writer, values, rows)[:, self.emission.chain_state]
+        if self.emission.emitting_in is None:
+            return out
+        return writer.ops.function("where")(self.emission.emitting, out, 0.0)
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
         import pytensor.tensor as pt

@@ -10,6 +10,7 @@ import numpy as np
 
 from bayeslab.data.weak_priors import shown
 from bayeslab.distributions import emissions, pymc_class
+from bayeslab.language.writer import Writer
 from bayeslab.posterior.observed.given_priors import CellwisePart
 from bayeslab.posterior.observed.prior import across
 
@@ -62,22 +63,22 @@ class OneParameter(CellwisePart):
         a, b = self.emission.prior
         return f"{self.emission.pair.name}({shown(a)}, {shown(b)})"
 
-    def default_variable(self, name: str, made: Mapping[str, Any]) -> Any:
+    def default_variable(self, writer: Writer, name: str, made: Mapping[str, Any]) -> Any:
         start = self.start.get(name)
         a, b = self._prior(self.shape(name))
         if start is not None:
             start = np.maximum(start, 1e-3 * a / b) if self.kind(name) == "positive" else np.clip(start, 0.01, 0.99)
-        return pymc_class(self.emission.pair.name)(name, a, b, dims=self.dims(name), initval=start)
+        given = {"alpha": a, "beta": b}
+        return writer.random(name, self.emission.pair.name, given, a.shape, dims=self.dims(name), start=start)
 
-    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
-        import pytensor.tensor as pt
-
+    def density(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray) -> Any:
         rows = rows[:, list(self.at)]
         won, base = self.emission.counted(rows)
         theta = values[self.names[0]]
         theta = theta.T if theta.ndim == 2 else theta[None, :]
-        second = -theta if self.kind(self.names[0]) == "positive" else pt.log1p(-theta)
-        return pt.dot(won, pt.log(theta)) + pt.dot(base, second) + self.emission.log_base(rows)[:, None]
+        second = -theta if self.kind(self.names[0]) == "positive" else writer.ops.function("log1p")(-theta)
+        sums = writer.dot(won, writer.log(theta)) + writer.dot(base, second)
+        return sums + self.emission.log_base(rows)[:, None]
 
     def drawn_column(self, theta: Mapping[str, Any], rows: np.ndarray) -> Any:
         (value,) = theta.values()

@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayeslab.distributions import SCALARS, Law
+from bayeslab.language.writer import Writer
 from bayeslab.posterior.observed.emitted import Emitted
 from bayeslab.posterior.observed.prior import Prior, across, inside
 
@@ -404,7 +405,7 @@ class StatePart(Emitted):
             whole = emission.imputed(rng, whole, states, self.to_emission(values))
         return self.draw(rng, emission.statistics_of_states(whole, states, self.n_states))
 
-    # ------------------------------------------------------------------ PyMC
+    # ------------------------------------------------------------------ densities of graphs and programs
 
     @abstractmethod
     def default_prior(self, name: str) -> str:
@@ -429,14 +430,14 @@ class StatePart(Emitted):
         return replace(self, start={name: values[name] for name in (*self.learned, *self.results) if name in values})
 
     @abstractmethod
-    def variables(self) -> dict[str, Any]:
-        """All parameters on PyMC's context stack: random variables, or constants where they are known.
+    def variables(self, writer: Writer) -> dict[str, Any]:
+        """All parameters: random variables, or constants where they are known.
 
         Includes the coordinates from which parameters are computed, whose names begin with _.
         """
 
     @abstractmethod
-    def density(self, values: Values, rows: np.ndarray) -> Any:
+    def density(self, writer: Writer, values: Values, rows: np.ndarray) -> Any:
         """log p(row | state), (N, K), as an expression; missing cells are ignored."""
 
     @abstractmethod

@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from bayeslab.distributions import normal
+from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.distributions.emissions import Regression, WrappedEmission
 from bayeslab.errors import ModelError
+from bayeslab.language.writer import PYMC, Writer
 from bayeslab.posterior.observed.part import StatePart
 
 __all__ = ["RegressionPart", "Standardised"]
@@ -161,18 +162,18 @@ class RegressionPart(StatePart):
         return out | ({"variance": (values["sd"] / self.outcome_unit) ** 2} if self.normal else {})
 
     def from_emission(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        out = self._lines(theta["coefficients"], np)
+        out = self._lines(theta["coefficients"], np.concatenate)
         return out | ({"sd": self.outcome_unit * np.sqrt(theta["variance"])} if self.normal else {})
 
     def _lines(self, inner: Any, concatenate: Any) -> dict[str, Any]:
-        """Lines in the data's units from standardised coefficients; for arrays or PyTensor variables."""
+        """Lines in the data's units from standardised coefficients; for arrays or variables."""
         first = 1 if self.intercept else 0
         slope = inner[:, first:] * (self.outcome_unit / self.scale)
         if not self.intercept:
             return {"coefficients": slope}
         level = self.middle + self.outcome_unit * inner[:, 0] - (slope * self.centre).sum(axis=1)
         if self.style.whitened:
-            return {"coefficients": concatenate.concatenate([level[:, None], slope], axis=1)}
+            return {"coefficients": concatenate([level[:, None], slope], axis=1)}
         return {"slope": slope, "intercept": level}
 
     def default_prior(self, name: str) -> str:
@@ -245,61 +246,54 @@ class RegressionPart(StatePart):
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self) -> dict[str, Any]:
-        import pymc as pm
-        import pytensor.tensor as pt
-
+    def variables(self, writer: Writer) -> dict[str, Any]:
         inner, begin = self.regression, self.to_emission(self.start) if self.start else {}
         assert inner.prior is not None
-        out: dict[str, Any] = {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
+        out: dict[str, Any] = {name: writer.constant(value) for name, value in self.known.items()}
         spread: Any = 1.0
         if self.normal:
             if "sd" not in self.known:
                 first = np.maximum(begin["variance"], 1e-10 * inner.spread) if begin else None
-                variance = pm.InverseGamma("_variance", 1.0, inner.rate, shape=self.n_states, initval=first)
-                sd = self.outcome_unit * pt.sqrt(variance)
-                out["sd"] = pm.Deterministic("sd", sd, dims=self.dims("sd"))
+                given = {"alpha": 1.0, "beta": inner.rate}
+                variance = writer.random("_variance", "InverseGamma", given, (self.n_states,), start=first)
+                out["sd"] = writer.computed("sd", self.outcome_unit * writer.sqrt(variance), self.dims("sd"))
             spread = (out["sd"] / self.outcome_unit)[:, None]
         if "slope" in self.known:
             return out
         # The intercept refers to standardised inputs, so that all coefficients are of order one.
         shape = (self.n_states, len(self.terms))
-        b = pm.Normal(
-            "_coefficients", 0.0, spread * inner.prior**-0.5, shape=shape, initval=begin.get("coefficients")
-        )  # fmt: skip
+        given = {"mu": 0.0, "sigma": spread * inner.prior**-0.5}
+        b = writer.random("_coefficients", "Normal", given, shape, start=begin.get("coefficients"))
         out["_coefficients"] = b
-        for name, value in self._lines(b, pt).items():
-            out[name] = pm.Deterministic(name, value, dims=self.dims(name))
+        for name, value in self._lines(b, writer.joined).items():
+            out[name] = writer.computed(name, value, self.dims(name))
         return out
 
-    def _level(self, values: Mapping[str, Any], rows: np.ndarray, states: Any = None) -> Any:
+    def _level(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray, states: Any = None) -> Any:
         """The linear predictor (n_rows, n_states); or (n_rows,), given the rows' states."""
-        import pytensor.tensor as pt
-
-        given, level = rows[:, list(self.at[:-1])], pt.zeros(self.n_states)
+        given, level = rows[:, list(self.at[:-1])], writer.constant(np.zeros(self.n_states))
         if self.style.whitened:
             lines = values["_coefficients"]
         else:
             given, level, lines = given[:, 1:], values["intercept"], values["slope"]
         if states is None:
-            return level + pt.dot(given, lines.T)
+            return level + writer.dot(given, lines.T)
         return level[states] + (lines[states] * given).sum(axis=-1)
 
-    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+    def density(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray) -> Any:
         """log p(outcome | state, inputs), (N, K)."""
-        import pytensor.tensor as pt
-
         there = ~np.isnan(rows[:, self.at[-1]])
         y = np.where(there, rows[:, self.at[-1]], 0.0)[:, None]
-        eta = self._level(values, rows)
+        eta = self._level(writer, values, rows)
         if self.normal:
             sd = values["sd"] / self.outcome_unit if self.style.whitened else values["sd"]
-            out = normal.log_density(y, eta, sd)
+            z = (y - eta) / sd
+            out = -0.5 * z**2 - writer.log(sd) - HALF_LOG_2PI
         elif self.regression.outcome == "bernoulli":
-            out = y * eta - pt.softplus(eta)
+            out = y * eta - writer.ops.function("softplus")(eta)
         else:
-            out = y * eta - pt.exp(eta) - gammaln(y + 1)
-        return out if there.all() else pt.where(there[:, None], out, 0.0)
+            out = y * eta - writer.exp(eta) - gammaln(y + 1)
+        return writer.observed(there, out)
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
         import pymc as pm
@@ -309,7 +303,7 @@ class RegressionPart(StatePart):
             raise ModelError(
                 "rows that depend on those before are not simulated; leave `window` out", code="not-applicable"
             )
-        eta, n = self._level(values, rows, states), len(rows)
+        eta, n = self._level(PYMC, values, rows, states), len(rows)
         if self.normal:
             eta = self.middle + self.outcome_unit * eta if self.style.whitened else eta
             return {self.columns[0]: pm.Normal.dist(eta, values["sd"][states], shape=n)}

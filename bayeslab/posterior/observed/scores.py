@@ -18,6 +18,7 @@ import numpy as np
 
 from bayeslab.distributions.emissions import EmissionWithoutParameters
 from bayeslab.errors import ModelError
+from bayeslab.language.writer import Writer
 from bayeslab.posterior.observed.part import StatePart
 
 __all__ = ["ScoredPart", "Scores"]
@@ -87,10 +88,10 @@ class ScoredPart(StatePart):
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self) -> dict[str, Any]:
+    def variables(self, writer: Writer) -> dict[str, Any]:
         return {}
 
-    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:
+    def density(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:
         """log P(state | row) / P(state), (N, K)."""
         return self.emission.log_density({}, rows[:, list(self.at)])
 

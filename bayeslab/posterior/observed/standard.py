@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.language.writer import Writer
 from bayeslab.posterior.observed.part import StatePart
 from bayeslab.posterior.observed.prior_variables import named_variables
 
@@ -77,22 +78,22 @@ class StandardPart(StatePart):
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self) -> dict[str, Any]:
-        return named_variables(self, self.default_variable)
+    def variables(self, writer: Writer) -> dict[str, Any]:
+        return named_variables(self, writer, self.default_variable)
 
     @abstractmethod
-    def default_variable(self, name: str, made: Mapping[str, Any]) -> Any:
+    def default_variable(self, writer: Writer, name: str, made: Mapping[str, Any]) -> Any:
         """A parameter with its default prior; ``made`` has the variables so far."""
 
-    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
-        return sum(self.cells(self.column(values, j), rows[:, at]) for j, at in enumerate(self.columns_at))
+    def density(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+        return sum(self.cells(writer, self.column(values, j), rows[:, at]) for j, at in enumerate(self.columns_at))
 
     def column(self, values: Mapping[str, Any], j: int) -> dict[str, Any]:
         """Parameters (n_states,) of a column, as expressions."""
         theta = {p: values[self.called(p)] for p in self.parameters}
         return {p: value[:, j] if value.ndim == 2 else value for p, value in theta.items()}
 
-    def cells(self, theta: Mapping[str, Any], cells: np.ndarray) -> Any:
+    def cells(self, writer: Writer, theta: Mapping[str, Any], cells: np.ndarray) -> Any:
         """log p(cell | state), (n_rows, n_states), of a column with these parameters."""
         raise NotImplementedError
 

@@ -15,6 +15,7 @@ from scipy.special import gammaln
 
 from bayeslab.distributions import emissions
 from bayeslab.distributions.emissions.student_t import DOF_ENDS, DOF_PRIOR, dof_log_prior
+from bayeslab.language.writer import Writer
 from bayeslab.posterior.observed.location_scale import LocationScale
 from bayeslab.posterior.observed.standard import cell_values
 from bayeslab.posterior.observed.whitened import Triangular, conjugate, normal_prior_words
@@ -121,34 +122,31 @@ class StudentT(LocationScale):
         out = normal_prior_words(self.weak, self.called("location"), self.called("scale_matrix"))
         return out | ({self.called("dof"): _DOF_PRIOR} if self.emission.dof is None else {})
 
-    def default_variable(self, name: str, made: Mapping[str, Any]) -> Any:
+    def default_variable(self, writer: Writer, name: str, made: Mapping[str, Any]) -> Any:
         if self.parameter(name) != "dof":
-            return super().default_variable(name, made)
-        import pymc as pm
+            return super().default_variable(writer, name, made)
+        given = dict(zip(("alpha", "beta"), DOF_PRIOR, strict=True))
+        return writer.random(name, "Gamma", given, self.shape(name), dims=self.dims(name), between=DOF_ENDS)
 
-        return pm.Truncated(name, pm.Gamma.dist(*DOF_PRIOR), *DOF_ENDS, dims=self.dims(name))
-
-    def variables(self) -> dict[str, Any]:
+    def variables(self, writer: Writer) -> dict[str, Any]:
         if not self.style.whitened:
-            return super().variables()
-        import pymc as pm
-        import pytensor.tensor as pt
-
+            return super().variables(writer)
         emission, start = self.emission, self.to_emission(self.start) if self.start else None
         begin = None if start is None else (start["mean"], start["scale"])
-        inner = conjugate(self.called, self.weak, self.n_states, begin)
+        inner = conjugate(writer, self.called, self.weak, self.n_states, begin)
         location, scale, matrix, dof = (self.called(p) for p in ("location", "scale", "scale_matrix", "dof"))
-        spread, matrices = inner.matrices(inner.factors)
+        spread, matrices = inner.matrices(writer, inner.factors)
         out: dict[str, Any] = {f"_{matrix}": inner}
-        out[location] = pm.Deterministic(location, inner.means, dims=self.dims(location))
-        out[scale] = pm.Deterministic(scale, spread, dims=self.dims(scale))
-        out[matrix] = pm.Deterministic(matrix, matrices, dims=self.dims(matrix))
+        out[location] = writer.computed(location, inner.means(writer), self.dims(location))
+        out[scale] = writer.computed(scale, spread, self.dims(scale))
+        out[matrix] = writer.computed(matrix, matrices, self.dims(matrix))
         if emission.dof is None:
             first = None if start is None else np.clip(start["dof"], 1.0, 100.0)
-            out[dof] = pm.Gamma(dof, *DOF_PRIOR, dims=self.dims(dof), initval=first)
+            given = dict(zip(("alpha", "beta"), DOF_PRIOR, strict=True))
+            out[dof] = writer.random(dof, "Gamma", given, self.shape(dof), dims=self.dims(dof), start=first)
         else:
-            fixed = pt.constant(np.full(self.n_states, float(emission.dof)))
-            out[dof] = pm.Deterministic(dof, fixed, dims=self.dims(dof))
+            fixed = writer.constant(np.full(self.n_states, float(emission.dof)))
+            out[dof] = writer.computed(dof, fixed, self.dims(dof))
         return out
 
     def _inner(self, values: Mapping[str, Any]) -> Triangular:
@@ -156,27 +154,25 @@ class StudentT(LocationScale):
         assert isinstance(inner, Triangular)
         return inner
 
-    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+    def density(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray) -> Any:
         if not self.style.whitened:
-            return super().density(values, rows)
-        import pytensor.tensor as pt
-
-        squares, log_det, observed = self._inner(values).squares(rows[:, list(self.at)])
+            return super().density(writer, values, rows)
+        squares, log_det, observed = self._inner(values).squares(writer, rows[:, list(self.at)])
         d, dof = observed[:, None].astype(float), values[self.called("dof")][None, :]
         if (observed == observed[0]).all():
             d = d[:1]
-        constant = pt.gammaln(0.5 * (dof + d)) - pt.gammaln(0.5 * dof) - 0.5 * d * pt.log(dof * np.pi)
-        return constant + log_det - 0.5 * (dof + d) * pt.log1p(squares / dof)
+        gammaln, log1p = (writer.ops.function(name) for name in ("gammaln", "log1p"))
+        constant = gammaln(0.5 * (dof + d)) - gammaln(0.5 * dof) - 0.5 * d * writer.log(dof * np.pi)
+        return constant + log_det - 0.5 * (dof + d) * log1p(squares / dof)
 
-    def cells(self, theta: Mapping[str, Any], cells: np.ndarray) -> Any:
-        import pytensor.tensor as pt
-
+    def cells(self, writer: Writer, theta: Mapping[str, Any], cells: np.ndarray) -> Any:
         x, there = cell_values(cells)
-        dof = pt.constant(float(self.emission.dof)) if self.emission.dof is not None else theta["dof"]
+        dof = writer.constant(float(self.emission.dof)) if self.emission.dof is not None else theta["dof"]
+        gammaln, log1p = (writer.ops.function(name) for name in ("gammaln", "log1p"))
         z = (x - theta["location"]) / theta["scale"]
-        constant = pt.gammaln((dof + 1) / 2) - pt.gammaln(dof / 2) - 0.5 * pt.log(dof * np.pi)
-        out = constant - pt.log(theta["scale"]) - 0.5 * (dof + 1) * pt.log1p(z**2 / dof)
-        return out if there.all() else pt.where(there[:, None], out, 0.0)
+        constant = gammaln((dof + 1) / 2) - gammaln(dof / 2) - 0.5 * writer.log(dof * np.pi)
+        out = constant - writer.log(theta["scale"]) - 0.5 * (dof + 1) * log1p(z**2 / dof)
+        return writer.observed(there, out)
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
         if not self.style.whitened:

@@ -11,6 +11,7 @@ import numpy as np
 from bayeslab.data.sequences import Sequences
 from bayeslab.distributions.emissions import EmissionWithoutParameters
 from bayeslab.errors import ModelError
+from bayeslab.language.writer import Writer
 from bayeslab.posterior.observed.part import StatePart
 
 __all__ = ["UrnColours", "UrnPart"]
@@ -90,10 +91,10 @@ class UrnPart(StatePart):
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self) -> dict[str, Any]:
+    def variables(self, writer: Writer) -> dict[str, Any]:
         return {}
 
-    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> float:
+    def density(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray) -> float:
         return 0.0
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Normal columns as nodes of a PyMC graph, in coordinates without constraints and without units.
+"""Normal columns as variables, in coordinates without constraints and without units.
 
 Normal columns have a normal-inverse-Wishart prior, Σ ~ IW(ν, Ψ) and mean | Σ ~ Normal(m, Σ / κ). With
 Ψ = L L' write Σ^-1 = W'W, W = A L^-1. By Bartlett's decomposition [1]_ A is lower triangular with independent
@@ -18,7 +18,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,15 +27,18 @@ import numpy as np
 from bayeslab.data.weak_priors import shown
 from bayeslab.distributions.emissions import NormalPrior
 from bayeslab.distributions.emissions.components import FULL_GAUSSIAN
+from bayeslab.language.writer import Writer
 from bayeslab.posterior.observed.part import Compiled
+
+_NORMAL = "bayeslab.latents.partitions.normal_kernels:normal_terms"
 
 __all__ = [
     "Triangular",
     "conjugate",
     "correlation_factor",
-    "language_variables",
     "normal_prior_words",
     "partial_correlations",
+    "products",
     "sds",
 ]
 
@@ -46,11 +49,11 @@ class Triangular:
 
     Attributes
     ----------
-    at : TensorVariable (K, d)
+    at : variable (K, d)
         Means.
-    factors : TensorVariable (K, d, d)
+    factors : variable (K, d, d)
         A.
-    packed : TensorVariable (K, d (d + 1) / 2)
+    packed : variable (K, d (d + 1) / 2)
         Its lower triangles row by row.
     centre : ndarray (d,)
         m.
@@ -64,26 +67,18 @@ class Triangular:
     centre: np.ndarray
     root: np.ndarray
 
-    @property
-    def means(self) -> Any:
+    def means(self, writer: Writer) -> Any:
         """Means in the units of the data, (K, d)."""
-        import pytensor.tensor as pt
+        return self.centre + writer.dot(self.at, self.root.T)
 
-        return self.centre + pt.dot(self.at, self.root.T)
-
-    def matrices(self, factors: Any) -> tuple[Any, Any]:
+    def matrices(self, writer: Writer, factors: Any) -> tuple[Any, Any]:
         """Square roots of the diagonals, and the covariance matrices of some factors, in the units of the data."""
-        import pytensor.tensor as pt
+        spread = (self.root[:, :, None] * writer.inverses(factors)[..., None, :, :]).sum(axis=-2)
+        return writer.sqrt((spread**2).sum(axis=-1)), products(spread)
 
-        spread = pt.matmul(self.root, pt.linalg.inv(factors))
-        matrix = pt.matmul(spread, pt.swapaxes(spread, -1, -2))
-        return pt.sqrt(pt.diagonal(matrix, axis1=-2, axis2=-1)), matrix
-
-    def squares(self, rows: np.ndarray) -> tuple[Any, Any, np.ndarray]:
+    def squares(self, writer: Writer, rows: np.ndarray) -> tuple[Any, Any, np.ndarray]:
         """Squared distances (N, K), half the log determinants of precisions (N, K), and observed cells per row (N,)."""
-        from bayeslab.posterior.observed.row_terms import normal_terms
-
-        squares, log_det = normal_terms(self.at, self.packed, rows, self.centre, self.root)
+        squares, log_det = _normal_terms(writer, self.at, self.packed, rows, self.centre, self.root)
         return squares, log_det, (~np.isnan(rows)).sum(axis=1)
 
     def compiled(self, rows: np.ndarray) -> Compiled:
@@ -103,7 +98,40 @@ class Triangular:
         return self.centre + pt.dot(self.at[states] + (spread * noise[:, None, :]).sum(axis=-1), self.root.T)
 
 
+def products(factors: Any) -> Any:
+    """F F' of matrices F (..., d, d)."""
+    return (factors[..., :, None, :] * factors[..., None, :, :]).sum(axis=-1)
+
+
+def _normal_terms(
+    writer: Writer, at: Any, packed: Any, rows: np.ndarray, centre: np.ndarray, root: np.ndarray
+) -> tuple[Any, Any]:
+    """Squared distances and halves of log determinants of precisions, (N, K) each, over observed cells.
+
+    Parameters
+    ----------
+    at, packed : variables (K, d), (K, d (d + 1) / 2)
+        Means and factors in the coordinates L^-1 (x - c).
+    rows : ndarray (N, d)
+        NaN for missing cells.
+    centre, root : ndarray
+        c and L.
+    """
+    rows = np.ascontiguousarray(rows, dtype=float)
+    kinds, kind = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
+    order = np.argsort(kind.ravel(), kind="stable")
+    offsets = np.append(0, np.cumsum(np.bincount(kind.ravel(), minlength=len(kinds))))
+    white = np.ascontiguousarray(np.linalg.solve(root, (rows - centre).T).T)
+    k = int(writer.ops.shape(at)[0] or 0)
+    terms = writer.row_terms(
+        _NORMAL, at, packed, (len(rows), 2 * k), rows, white, order.astype(np.int64), offsets.astype(np.int64),
+        kinds.astype(np.int64), np.ascontiguousarray(centre, dtype=float), np.ascontiguousarray(root, dtype=float),
+    )  # fmt: skip
+    return terms[:, :k], terms[:, k:]
+
+
 def conjugate(
+    writer: Writer,
     called: Callable[[str], str],
     prior: NormalPrior,
     n_states: int,
@@ -112,7 +140,7 @@ def conjugate(
     tied: bool = False,
     known: np.ndarray | None = None,
 ) -> Triangular:
-    """Variables with a normal-inverse-Wishart prior, on PyMC's context stack.
+    """Variables with a normal-inverse-Wishart prior.
 
     Parameters
     ----------
@@ -125,44 +153,39 @@ def conjugate(
     known : ndarray (d, d), optional
         The matrix of all states.
     """
-    import pytensor.tensor as pt
-
     root = np.linalg.cholesky(prior.scale if known is None else known)
     d = len(root)
     i, j = np.tril_indices(d)
     if known is not None:
-        packed = pt.constant(np.broadcast_to(np.eye(d)[i, j], (n_states, len(i))).copy())
+        packed = writer.constant(np.broadcast_to(np.eye(d)[i, j], (n_states, len(i))).copy())
     else:
         sets, begin = 1 if tied else n_states, None
         if start is not None:
             begin = np.linalg.solve(np.linalg.cholesky(start[1]), np.broadcast_to(root, (1, d, d)))[:sets]
-        packed = triangles(called, sets, d, prior.nu, begin)
-        packed = pt.repeat(packed, n_states, axis=0) if tied else packed
-    factors = pt.zeros((n_states, d, d))[:, i, j].set(packed)
+        packed = triangles(writer, called, sets, d, prior.nu, begin)
+        packed = writer.ops.broadcast_to(packed, (n_states, len(i))) if tied else packed
+    factors = writer.placed((n_states, d, d), (np.arange(n_states)[:, None], i, j), packed)
     begin = None if start is None else np.linalg.solve(root, (start[0] - prior.mean).T).T
-    at = scaled_normal(f"_{called('mean')}", factors, packed, prior.kappa, begin)
+    at = writer.rotated_normal(f"_{called('mean')}", factors, prior.kappa, (n_states, d), begin)
     return Triangular(at, factors, packed, np.asarray(prior.mean, float), root)
 
 
-def correlation_factor(name: str, eta: float, n_states: int, d: int, start: np.ndarray | None) -> Any:
-    """Cholesky factors (K, d, d) of correlation matrices R ~ LKJ(η), on PyMC's context stack.
+def correlation_factor(writer: Writer, name: str, eta: float, n_states: int, d: int, start: np.ndarray | None) -> Any:
+    """Cholesky factors (K, d, d) of correlation matrices R ~ LKJ(η).
 
     Partial correlations given the previous columns are independent Beta variables on (-1, 1) [3]_. This needs no matrix
     factorisation, and draws are correct (those of PyMC 6.3's LKJCholeskyCov are not, for three or more columns).
     """
-    import pymc as pm
-    import pytensor.tensor as pt
-
     i, j = np.tril_indices(d, -1)
     begin = None if start is None else partial_correlations(start)[:, i, j]
     alpha = eta + (d - 2 - j) / 2.0
     begin = None if begin is None else np.clip(0.5 + 0.5 * begin, 0.02, 0.98)
-    unit = pm.Beta(name, alpha, alpha, shape=(n_states, len(i)), initval=begin)
-    partial = pt.zeros((n_states, d, d))[:, i, j].set(2.0 * unit - 1.0)
+    unit = writer.random(name, "Beta", {"alpha": alpha, "beta": alpha}, (n_states, len(i)), start=begin)
+    partial = writer.placed((n_states, d, d), (np.arange(n_states)[:, None], i, j), 2.0 * unit - 1.0)
     # The share of variance that the previous columns leave unexplained.
-    left = pt.cumprod(1.0 - partial**2, axis=2)[:, :, :-1]
-    left = pt.concatenate([pt.ones((n_states, d, 1)), left], axis=2)
-    return (partial + np.eye(d)) * pt.sqrt(left)
+    left = writer.ops.along("cumprod", 1.0 - partial**2, 2)[:, :, :-1]
+    left = writer.joined([np.ones((n_states, d, 1)), left], 2)
+    return (partial + np.eye(d)) * writer.sqrt(left)
 
 
 def partial_correlations(covariance: np.ndarray) -> np.ndarray:
@@ -178,17 +201,6 @@ def sds(covariance: np.ndarray) -> np.ndarray:
     return np.asarray(np.sqrt(np.einsum("kii->ki", covariance)))
 
 
-def language_variables(starts: Mapping[str, np.ndarray | None]) -> tuple[Any, ...]:
-    """Variables that the model on PyMC's context stack already has, with their start values."""
-    import pymc as pm
-
-    built = pm.modelcontext(None)
-    for name, value in starts.items():
-        if value is not None and built[name] in built.free_RVs:
-            built.set_initval(built[name], value)
-    return tuple(built[name] for name in starts)
-
-
 def normal_prior_words(prior: NormalPrior, mean: str, spread: str) -> dict[str, str]:
     """A normal-inverse-Wishart prior as text; ``spread`` is a matrix or a standard deviation."""
     full = np.ndim(prior.scale) == 2
@@ -197,37 +209,20 @@ def normal_prior_words(prior: NormalPrior, mean: str, spread: str) -> dict[str, 
     return {spread: words, mean: f"Normal({shown(prior.mean)}, {spread}² / {prior.kappa:g})"}
 
 
-def triangles(called: Callable[[str], str], sets: int, d: int, nu: float, start: np.ndarray | None) -> Any:
+def triangles(
+    writer: Writer, called: Callable[[str], str], sets: int, d: int, nu: float, start: np.ndarray | None
+) -> Any:
     """Bartlett factors of ``sets`` standard Wishart matrices, packed row by row."""
-    import pymc as pm
-    import pytensor.tensor as pt
-
     i, j = np.tril_indices(d)
     begin = None if start is None else np.einsum("kii->ki", start) ** 2
-    squares = pm.ChiSquared(f"_{called('diagonal')}", nu - np.arange(d)[::-1], shape=(sets, d), initval=begin)
+    degrees = nu - np.arange(d)[::-1]
+    squares = writer.random(f"_{called('diagonal')}", "ChiSquared", {"nu": degrees}, (sets, d), start=begin)
     if d == 1:
-        return pt.sqrt(squares)
+        return writer.sqrt(squares)
     below = i > j
     begin = None if start is None else start[:, i[below], j[below]]
-    off = pm.Normal(f"_{called('below')}", shape=(sets, int(below.sum())), initval=begin)
+    shape = sets, int(below.sum())
+    off = writer.random(f"_{called('below')}", "Normal", {"mu": 0.0, "sigma": 1.0}, shape, start=begin)
     place = np.empty(len(i), int)
     place[~below], place[below] = np.arange(d), d + np.arange(below.sum())
-    return pt.concatenate([pt.sqrt(squares), off], axis=1)[:, place]
-
-
-def scaled_normal(name: str, factors: Any, packed: Any, kappa: float, start: np.ndarray | None) -> Any:
-    """u with A u ~ Normal(0, I / κ), row by row of A (K, d, d)."""
-    import pymc as pm
-    import pytensor.tensor as pt
-
-    def logp(value: Any, a: Any) -> Any:
-        z = (a * value[..., None, :]).sum(axis=-1)
-        log_det = pt.log(pt.diagonal(a, axis1=-2, axis2=-1)).sum()
-        size = value.shape[0] * value.shape[1]
-        return log_det - 0.5 * kappa * (z**2).sum() + 0.5 * size * np.log(kappa / (2 * np.pi))
-
-    def random(a: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
-        z = rng.standard_normal(a.shape[:-1]) / np.sqrt(kappa)
-        return np.linalg.solve(a, z[..., None])[..., 0]
-
-    return pm.CustomDist(name, factors, logp=logp, random=random, signature="(k,d,d)->(k,d)", initval=start)
+    return writer.joined([writer.sqrt(squares), off], 1)[:, place]

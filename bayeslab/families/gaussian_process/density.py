@@ -1,0 +1,147 @@
+"""The log density of a Gaussian process: the function is integrated out, or made of standard normals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayeslab.families.gaussian_process.model import Resolved
+from bayeslab.families.graph.priors import program_with_priors
+from bayeslab.language.spec import Model
+from bayeslab.language.writer import Writer
+from bayeslab.latents.gaussian_process.gaussian_process import (
+    LOG_LIKELIHOOD,
+    LOG_MARGINAL,
+    LOG_MARGINAL_IN_TIME,
+    likelihood_words,
+)
+from bayeslab.latents.gaussian_process.state_space import faster_in_time
+from bayeslab.posterior.machine.arrays import NotLowered
+from bayeslab.posterior.machine.model import MachineModel
+
+__all__ = [
+    "coordinates",
+    "in_time",
+    "machine_model",
+    "parameters",
+    "program_arrays",
+    "value_of",
+    "value_or_zero",
+    "write_evidence",
+    "write_intercept",
+]
+
+
+def machine_model(model: Model, resolved: Resolved) -> MachineModel:
+    """Hyperparameters, and the log evidence of the data or the log likelihood of the function, as a program.
+
+    Raises
+    ------
+    NotLowered
+        The machine does not know a part of the model.
+    """
+    if (word := resolved.spec.approximation) is not None:
+        raise NotLowered(resolved.target, f"approximation: {word}, whose evidence has no kernel")
+    writer = program_with_priors(model, resolved.nodes, coordinates(resolved))
+    write_intercept(writer, resolved)
+    write_evidence(writer, resolved)
+    return writer.finish()
+
+
+def coordinates(resolved: Resolved) -> dict[str, list[Any]]:
+    """Labels of the dimensions of parameters."""
+    return {dim: labels.tolist() for dim, labels in resolved.labels.items()}
+
+
+def write_intercept(writer: Writer, resolved: Resolved) -> None:
+    """Write the intercept at predictors of zero, if the parameter is that at their means."""
+    if resolved.nodes and resolved.middle is not None:
+        level, slopes = value_of(writer, resolved, resolved.level), writer.existing("b")
+        writer.computed("Intercept", level + writer.dot(resolved.at_zero[1:], slopes))
+
+
+def value_of(writer: Writer, resolved: Resolved, name: str) -> Any:
+    """A parameter: a number if it is fixed, otherwise the variable."""
+    return resolved.fixed[name] if name in resolved.fixed else writer.existing(name)
+
+
+def value_or_zero(writer: Writer, resolved: Resolved, name: str) -> Any:
+    """A parameter, or zero if the model has none of this name."""
+    known = name in resolved.fixed or name in resolved.dims
+    return value_of(writer, resolved, name) if known else 0.0
+
+
+def parameters(writer: Writer, resolved: Resolved) -> tuple[list[Any], Any, list[Any]]:
+    """Hyperparameters of the kernel, standard deviation of the noise (zero if there is none), coefficients.
+
+    Hyperparameters and coefficients are vectors.
+    """
+    theta = [_vector(value_of(writer, resolved, name)) for name in resolved.kernel.names]
+    known = resolved.dims.keys() | resolved.fixed.keys()
+    noise: Any = 0.0
+    if "sigma" in known:
+        noise = value_of(writer, resolved, "sigma")
+    elif "sigma2" in known:
+        variance = value_of(writer, resolved, "sigma2")
+        noise = np.sqrt(variance) if isinstance(variance, float) else writer.sqrt(variance)
+    elif "precision" in known:
+        noise = value_of(writer, resolved, "precision") ** -0.5
+    coefficients = [value_of(writer, resolved, resolved.level)] if resolved.intercept else []
+    coefficients += [writer.existing("b")] if resolved.predictors else []
+    return theta, noise, [_vector(each) for each in coefficients]
+
+
+def _vector(value: Any) -> Any:
+    return np.array([float(value)]) if isinstance(value, int | float) else value.ravel()
+
+
+def program_arrays(resolved: Resolved) -> tuple[np.ndarray, ...]:
+    """The covariance function's program and the inputs by column, as arrays for the kernels."""
+    return *resolved.kernel.program, np.ascontiguousarray(resolved.x.T)
+
+
+def in_time(resolved: Resolved) -> bool:
+    """Whether the evidence can be computed in n steps: Matérn kernels of one column (and white noise), with noise."""
+    if not resolved.gaussian or resolved.nugget or not faster_in_time(resolved.kernel, resolved.n):
+        return False
+    return resolved.known.min() > 0 or all(
+        resolved.fixed.get(name, 1.0) > 0 for name in ("sigma", "sigma2", "precision")
+    )
+
+
+def write_evidence(writer: Writer, resolved: Resolved) -> None:
+    """Write the log marginal likelihood, or for outcomes that are not normal the function and its log likelihood."""
+    assert resolved.y is not None
+    theta, noise, coefficients = parameters(writer, resolved)
+    if not resolved.gaussian:
+        _write_likelihood(writer, resolved, theta, noise, coefficients)
+        return
+    flat = [*theta, _vector(noise), *coefficients]
+    if in_time(resolved):
+        order = np.argsort(resolved.x[:, 0], kind="stable")
+        ops, _, at, fixed = resolved.kernel.program
+        times = resolved.x[order, 0]
+        rows = (np.diff(times, prepend=times[:1]), resolved.y[order], resolved.design[order], resolved.known[order])
+        writer.add("evidence", writer.evidence(LOG_MARGINAL_IN_TIME, flat, ops, at, fixed, *rows))
+        return
+    rows = (resolved.y, resolved.design, resolved.known, np.array([resolved.nugget]))
+    writer.add("evidence", writer.evidence(LOG_MARGINAL, flat, *program_arrays(resolved), *rows))
+
+
+def _write_likelihood(
+    writer: Writer, resolved: Resolved, theta: list[Any], noise: Any, coefficients: list[Any]
+) -> None:
+    """Standard normals that determine the function at distinct inputs, and the log likelihood of the function."""
+    distinct, place = resolved.distinct
+    both = {
+        "student_t": (noise, value_or_zero(writer, resolved, "nu")),
+        "negative_binomial": (value_or_zero(writer, resolved, "alpha"), 0.0),
+    }.get(resolved.spec.likelihood, (0.0, 0.0))
+    normals = writer.random("_z", "Normal", {"mu": 0.0, "sigma": 1.0}, (len(distinct),))
+    trials = np.ones(resolved.n) if resolved.trials is None else resolved.trials
+    words = likelihood_words(resolved.spec.likelihood, resolved.link)
+    inputs = (*resolved.kernel.program, np.ascontiguousarray(distinct.T), place)
+    rows = (resolved.y, trials, resolved.design, np.array([resolved.nugget]), words)
+    flat = [*theta, *(_vector(each) for each in both), *coefficients, normals]
+    writer.add("evidence", writer.evidence(LOG_LIKELIHOOD, flat, *inputs, *rows))
