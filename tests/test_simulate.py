@@ -38,6 +38,7 @@ def test_ordered_vectors_are_order_statistics():
     assert abs(out["c"][:, 0].mean() + 1 / np.sqrt(np.pi)) < 4 * 0.83 / np.sqrt(2000)
 
 
+@pytest.mark.slow(why="compiles")
 def test_a_variance_and_its_series_are_drawn_together():
     """GARCH: they look back at each other, and every row obeys the recursion."""
     nodes = {

@@ -195,8 +195,8 @@ def _in_order(text: str, name: str, column: Any) -> list[Any]:
             )
         if len(values) and np.abs(values).max() >= LARGEST_EXACT:
             raise DataError(
-                f"{text}: '{name}' holds numbers of 2⁵³ and more, which are rounded, so that different ones would be equal:"
-                " subtract one of them from all in the table",
+                f"{text}: '{name}' holds numbers of 2⁵³ and more, which are rounded, so that different ones would be"
+                " equal: subtract one of them from all in the table",
                 path=("model", "formula"),
                 code="too-many-digits",
             )

@@ -34,6 +34,7 @@ def test_a_normal_posterior_becomes_a_standard_normal_one(normal):
     assert np.abs(np.linalg.solve(found.scale, found.centre - MEAN)).max() < 0.3
 
 
+@pytest.mark.slow(why="compiles")
 def test_the_density_is_the_same_and_the_gradient_is_by_the_new_coordinates(normal):
     rng = np.random.default_rng(2)
     made = Whitened(normal, rng.normal(size=3), rng.normal(size=(3, 3)))

@@ -135,6 +135,7 @@ def agrees(case: str, data: dict[str, Any]) -> None:
                 assert np.ravel(slope)[k] == pytest.approx(wanted, rel=1e-5, abs=1e-5), (name, k)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("case", ["alone", "beside"])
 def test_density_of_rows(case):
     agrees(case, DATA)

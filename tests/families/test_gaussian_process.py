@@ -431,6 +431,7 @@ def test_hyperparameters_of_outputs_have_the_names_of_levels():
     )
 
 
+@pytest.mark.slow(why="compiles")
 def test_the_mode_leaves_the_saddle_of_signs_and_says_which_terms_vanish():
     """Weights of Coregion have a stationary point at zero; a term that the data do not need has its scale there."""
     table = pd.concat([TABLE.assign(which=name, y=TABLE["y"] * sign) for name, sign in (("a", 1), ("b", -1))])

@@ -22,6 +22,7 @@ def level(**content):
     return bl.Model(name="m", model={"family": "hmm", "columns": ["y"], "states": "continuous"} | content)
 
 
+@pytest.mark.slow(why="compiles")
 def test_nile_has_the_variances_of_durbin_and_koopman():
     """Durbin and Koopman (2012), section 2.10: 15099 and 1469.1, with a diffuse start."""
     fit = bl.fit(NILE, method="em", prior="ignore", tolerance=1e-9, seed=1, runs=None, progress=False)

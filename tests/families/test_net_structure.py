@@ -220,6 +220,7 @@ def test_engines_that_need_a_structure_say_so():
         bl.fit(model, TABLE, method="structure", drawz=10, progress=False, runs=None)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("kind", [int, float])
 @pytest.mark.parametrize("n_rows", [60, 200, 3000])
 def test_whole_numbers_of_many_values_are_measurements(kind, n_rows):
@@ -301,6 +302,7 @@ def test_edges_of_a_fit_are_those_of_exact_sums(sampler):
     assert float(one["score"]) == pytest.approx(local.sum(), abs=1e-9)
 
 
+@pytest.mark.slow(why="compiles")
 def test_a_model_without_a_file_is_fitted_and_opened_again(tmp_path):
     model = bl.Model(name="causes", model=bl.BayesNet(structure={"forbidden": [["a", "d"]], "exchange_every": 50}))
     fit = bl.fit(model, TABLE, method="structure", draws=50, tune=10, thin=20, cores=1, seed=2, progress=False,

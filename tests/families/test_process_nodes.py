@@ -103,6 +103,7 @@ def values_of(built: pm.Model, point: dict[str, np.ndarray]) -> np.ndarray:
     return forward(built, {name: np.asarray(v)[None] for name, v in point.items()}, ["f"], 0, 1)["f"][0]
 
 
+@pytest.mark.slow(why="compiles")
 def test_values_are_a_factor_times_normals():
     built = bl.to_pymc(model("GaussianProcess(ExpQuad(x, ell, s) + Constant(2))"), data=DATA)
     z = RNG.normal(size=len(DISTINCT))
@@ -172,6 +173,7 @@ def test_labels_that_are_numbers_are_inputs():
 # ------------------------------------------------------------------------------------ predictions
 
 
+@pytest.mark.slow(why="compiles")
 def test_weights_and_spread_at_new_inputs():
     """With f = L z at the old inputs: A L⁻¹ = K(new, old) K(old, old)⁻¹, and C C' is the covariance that is left."""
     x, new = np.array([[0.0], [1.0], [2.5]]), np.array([[0.3], [4.0]])

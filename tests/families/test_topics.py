@@ -82,6 +82,7 @@ def test_gibbs_is_the_sum_over_all_assignments(enumerated, tiny_fit):
     agrees(tiny_fit, "log_word", p @ (np.log(predictive) * counts).sum(axis=(1, 2)) / counts.sum())
 
 
+@pytest.mark.slow(why="compiles")
 def test_nuts_is_the_sum_over_all_assignments(enumerated):
     p, _, predictive, _ = enumerated
     fit = fitted(model(alpha=ALPHA, beta=BETA), TINY, "nuts", draws=1000, tune=500, chains=2, target_accept=0.9)

@@ -64,6 +64,7 @@ def test_functions_without_a_peer():
     np.testing.assert_allclose(kernel.matrix(none, x), want, rtol=1e-12)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(
     "text",
     [

@@ -174,6 +174,7 @@ def test_sticks_are_what_the_restaurant_integrates_out():
 # --------------------------------------------------------------------------------- densities
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", CASES)
 def test_evidence_of_a_partition_is_the_emissions(name):
     problem = problem_of(name, ProcessPrior(1.0))
@@ -181,6 +182,7 @@ def test_evidence_of_a_partition_is_the_emissions(name):
         assert problem.log_evidence(z) == pytest.approx(log_evidence(problem.emission, problem.rows, z), abs=1e-9)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("discount", [0.0, 0.3])
 def test_predictions_are_ratios_of_evidences(name, discount):
@@ -376,6 +378,7 @@ def test_dp_alpha_with_a_prior_equals_quadrature(discount):
     assert abs(batches.mean() - mean) < 4 * batches.std(ddof=1) / np.sqrt(50)
 
 
+@pytest.mark.slow(why="compiles")
 def test_dp_alpha_covers_a_planted_one():
     """Row dp-alpha: from tables of a restaurant, with data that tell tables apart; and by empirical Bayes."""
     rng = np.random.default_rng(5)

@@ -65,6 +65,7 @@ def candy():
     return TableProblem.of(candy_network(), ROWS, weights=CANDIES)
 
 
+@pytest.mark.slow(why="compiles")
 def test_bn_em_all_published_iterates(candy):
     seen = {}
     result = maximise(

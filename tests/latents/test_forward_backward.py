@@ -287,6 +287,7 @@ def test_a_million_rows():
 # ------------------------------------------------------------------------------- sparse and left to right
 
 
+@pytest.mark.slow(why="compiles")
 def test_hmm_sparse_cost():
     """Banded transitions: the same answers for N N̄ T products in place of N² T."""
     rng = np.random.default_rng(10)
@@ -420,6 +421,7 @@ def gradient_case(rng, varying, sparse, several):
     return HiddenChain(log_start, log_transition, edges), rng.normal(size=(9, n_states)), offsets
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(("varying", "sparse", "several"), [(0, 0, 0), (1, 0, 1), (0, 1, 0), (1, 1, 1)])
 def test_gradient_of_the_kernel_equals_differences(varying, sparse, several):
     from bayeslab.latents.chains.markov_kernels import log_evidence_and_gradient, log_evidence_and_gradient_sparse
@@ -442,6 +444,7 @@ def test_gradient_of_the_kernel_equals_differences(varying, sparse, several):
     np.testing.assert_allclose(gradient, np.concatenate([p.ravel() for p in parts]), atol=1e-12)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(("varying", "several"), [(0, 0), (1, 1)])
 def test_normal_rows_inside_the_kernel(varying, several):
     """Value: the normal log densities as rows; slope: differences. A cell and a row are missing."""

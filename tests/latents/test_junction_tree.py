@@ -103,6 +103,7 @@ def test_marginals_and_evidence_are_those_of_enumeration_and_of_elimination():
     assert 50 < impossible < 1000
 
 
+@pytest.mark.slow(why="compiles")
 def test_few_targets_are_answered_alike():
     rng = np.random.default_rng(12)
     for model, given in random_cases(13, 150):

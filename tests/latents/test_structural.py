@@ -164,6 +164,7 @@ def moved(one: Case, name: str, k: int, index: tuple[int, ...], step: complex) -
     return replace(one, parts=parts)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("seed", range(4))
 def test_gradient_is_that_of_the_dense_normal(seed):
     """By differences of the dense log density; the tolerance is theirs."""
@@ -190,6 +191,7 @@ def test_gradient_is_that_of_the_dense_normal(seed):
     assert worst < 1e-8
 
 
+@pytest.mark.slow(why="compiles")
 def test_flags_leave_out_only_what_they_name():
     one = case(3, parts=3)
     _, whole = kernels.log_evidence_and_gradient(one.flat, *one.arrays())
@@ -199,6 +201,7 @@ def test_flags_leave_out_only_what_they_name():
     assert kept.sum() < (whole != 0.0).sum()
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("seed", range(4))
 def test_expected_normals_and_rows_alone(seed):
     """E[z | y], and each row given all others, against dense conditioning."""
@@ -238,6 +241,7 @@ def test_values_and_their_gradient():
             assert gradient[at] == pytest.approx((ahead - back) / 2e-5, abs=1e-6)
 
 
+@pytest.mark.slow(why="compiles")
 def test_a_row_without_any_variance_is_impossible():
     one = case(0)
     still = [replace(p, A=0 * p.A, R=0 * p.R) for p in one.parts]

@@ -51,6 +51,7 @@ def slopes(seen, inputs, outcome):
     return np.array([value + N * np.log(outcome), *(gradient * point)])
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(
     ("kernel", "spec"),
     [
@@ -68,6 +69,7 @@ def test_evidence_and_slopes_have_no_unit(kernel, spec, units):
     np.testing.assert_allclose(slopes(process(kernel, *units, **spec), *units), expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("units", UNITS)
 def test_evidence_in_time_has_no_unit(units):
     def found(inputs, outcome):

@@ -386,6 +386,7 @@ def wildcatter() -> InfluenceDiagram:
     )
 
 
+@pytest.mark.slow(why="compiles")
 def test_an_influence_diagram_before_and_after_it_is_solved():
     """With the test, P(good | dry) = 0.3 and P(good | wet) = 0.8: drilling if good is worth -15 + 48 before its cost."""
     diagram = wildcatter()
