@@ -31,7 +31,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions, NonNegative, Positive, warn_unless
-from bayeslab.learners.toolbox.gram import check_gram
+from bayeslab.learners.toolbox.gram import SOLVER_STEPS, check_gram
 
 __all__ = [
     "CATEGORIES",
@@ -213,7 +213,7 @@ class MultipleKernelClassifier(ClassifierMixin, _Combined):
         self.C, self.max_iter, self.tol = C, max_iter, tol
 
     def _solver(self) -> Any:
-        return SVC(C=self.C, kernel="precomputed", tol=1e-5)
+        return SVC(C=self.C, kernel="precomputed", tol=1e-5, max_iter=SOLVER_STEPS)
 
     def _dual(self, sides: Sequence[Array]) -> float:
         return float(sum(np.abs(machine.dual_coef_).sum() for machine in self._machines))
@@ -272,7 +272,7 @@ class MultipleKernelRegressor(RegressorMixin, _Combined):
         self.C, self.epsilon, self.max_iter, self.tol = C, epsilon, max_iter, tol
 
     def _solver(self) -> Any:
-        return SVR(C=self.C, epsilon=self.epsilon, kernel="precomputed", tol=1e-5)
+        return SVR(C=self.C, epsilon=self.epsilon, kernel="precomputed", tol=1e-5, max_iter=SOLVER_STEPS)
 
     def _dual(self, sides: Sequence[Array]) -> float:
         machine, y = self._machines[0], sides[0]

@@ -161,7 +161,10 @@ class _Network(Estimator, options=Options, single=("hidden_layer_sizes",)):
         self.validation_curve_: list[float] = []
         mask = np.ones(len(net.values))
         watch = held if self.early_stopping else None
-        self.converged_ = self._descend(net, X, targets, weights, mask, rng, watch, self.max_iter)
+        before = loss(net, X, targets, self._loss, weights)
+        with np.errstate(over="ignore", invalid="ignore"):  # where training diverges
+            self.converged_ = self._descend(net, X, targets, weights, mask, rng, watch, self.max_iter)
+            after = loss(net, X, targets, self._loss, weights)
         if held is not None and self.prune != "none":
             net, mask = self._pruned(net, X, targets, weights, mask, rng, held)
         self.network_, self.mask_ = net, mask.astype(bool)
@@ -169,6 +172,12 @@ class _Network(Estimator, options=Options, single=("hidden_layer_sizes",)):
         self.intercepts_ = [b for _, b in net.weights]
         self.n_iter_ = len(self.loss_curve_)
         text = f"the loss still falls after max_iter = {self.max_iter} passes: allow more, or a larger rate"
+        if not after <= before:
+            self.converged_ = False
+            text = (
+                f"training diverged: the loss is {after:.3g} after it and was {before:.3g} before: take a smaller"
+                " learning_rate_init"
+            )
         warn_unless(self.converged_, self, text)
 
     def _held_out(self, X: Array, targets: Array, weights: Array | None, rng: Any) -> tuple[Any, ...]:

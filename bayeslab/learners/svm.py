@@ -37,7 +37,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions, Positive
-from bayeslab.learners.toolbox.gram import check_gram
+from bayeslab.learners.toolbox.gram import SOLVER_STEPS, check_gram
 
 __all__ = [
     "CATEGORIES",
@@ -254,6 +254,7 @@ class SVMClassifier(ClassifierMixin, _Machine):
             class_weight=self.class_weight,
             tol=self.tol,
             cache_size=self.cache_size,
+            max_iter=SOLVER_STEPS,
         )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -341,6 +342,7 @@ class SVMRegressor(RegressorMixin, _Machine):
             coef0=self.coef0,
             tol=self.tol,
             cache_size=self.cache_size,
+            max_iter=SOLVER_STEPS,
         )
 
 

@@ -28,6 +28,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.learners.toolbox.estimator import Applies, Count, Estimator, LearnerOptions, Positive
+from bayeslab.learners.toolbox.gram import SOLVER_STEPS
 from bayeslab.learners.toolbox.images import copies, image_shape
 
 __all__ = [
@@ -184,6 +185,7 @@ class VirtualSVM(ClassifierMixin, Estimator, options=Options):
             coef0=self.coef0,
             cache_size=self.cache_size,
             break_ties=True,
+            max_iter=SOLVER_STEPS,
         )
 
     def _features(self, X: Array) -> Array:

@@ -162,7 +162,8 @@ class HMMPosterior(Posterior):
         return "the sequence of states"
 
     def beginnings(self, *, named: bool, known: bool) -> list[tuple[str, str | None]]:
-        return [("the sequence of states", self.spec.sequence)] if named else []
+        """States of new rows; those of sequences with other names begin rightly."""
+        return [("the sequence of states", self.spec.sequence)]
 
     def priors(self) -> dict[str, str]:
         """The prior of each unknown."""

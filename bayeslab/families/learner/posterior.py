@@ -16,7 +16,7 @@ from bayeslab.errors import (
 )
 from bayeslab.families.learner.spec import Learner
 from bayeslab.families.learner.trained import Prepared, prepared, train
-from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
+from bayeslab.posterior.contract import DataFinding, Draws, Named, Posterior, Purpose
 from bayeslab.posterior.event_kinds import DENSITY, PROBABILITY
 
 if TYPE_CHECKING:
@@ -54,6 +54,14 @@ class LearnerPosterior(Posterior):
     def prepared(self) -> Prepared:
         """The learning problem: inputs, target and task."""
         return prepared(self.model, self.data)
+
+    def data_findings(self) -> list[DataFinding]:
+        """Report columns that are no inputs, such as dates, where the model takes every column."""
+        left_out = {} if self.spec.inputs else self.data.dataset.left_out
+        return [
+            ("data", name, None, f"'{name}' is no input: {reason}", "make numbers of it (data.derive), or list inputs")
+            for name, reason in left_out.items()
+        ]
 
     def event_kinds(self) -> dict[str, np.ndarray]:
         """Kind of likelihood: a probability for classes, a density for numbers."""

@@ -313,7 +313,8 @@ def prepared(model: Model, data: Data) -> Prepared:
     outcome = preparation.outcome(data)
     if classifies and len(np.unique(outcome)) < 2:
         raise DataError(
-            f"all {len(outcome)} rows have the same '{spec.target}': there is nothing to learn; give rows of another",
+            f"{'the row has' if len(outcome) == 1 else f'all {len(outcome)} rows have'} one '{spec.target}': there"
+            " is nothing to learn; give rows of another",
             code="constant",
         )
     preparation.matrix(data)

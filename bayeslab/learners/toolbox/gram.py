@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["check_gram", "smallest_eigenvalue"]
+__all__ = ["SOLVER_STEPS", "check_gram", "smallest_eigenvalue"]
 
 Array = NDArray[np.float64]
 
+# Steps of libsvm after which it stops and warns; a large C with classes that overlap needs any number of them.
+SOLVER_STEPS = 200_000
 # With more rows a principal submatrix is tested, because eigenvalues cost the cube of the number of rows.
 _MOST_ROWS = 3000
 
