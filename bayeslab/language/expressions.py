@@ -39,6 +39,7 @@ COMPARE = {
     ast.Gt: "greater",
     ast.GtE: "greater_equal",
 }
+_ODD_NAMES = "a column with spaces, points or quotes in its name stands in backticks, or has another under data.rename"
 _OUTSIDE = {
     ast.Attribute: "attribute access (a.b)",
     ast.Lambda: "lambda",
@@ -101,7 +102,8 @@ def parse(text: str) -> Expression:
                 advice = "call the node something else, a column under data.rename"
                 message = f"'{word.group()}' is a reserved word of expressions; {advice}"
                 raise ModelError(message, offset=word.start(), code="reserved-name") from None
-        advice = "; a name with it stands in backticks" if "invalid character" in error.msg else ""
+        odd = any(text in error.msg for text in ("invalid", "unterminated"))
+        advice = f"; {_ODD_NAMES}" if odd else ""
         raise ModelError(f"cannot be read as an expression: {error.msg}{advice}", offset=at, code="syntax") from None
     except (ValueError, MemoryError, RecursionError):
         raise ModelError("cannot be read as an expression: nested too deeply or not text", code="too-deep") from None
@@ -176,7 +178,8 @@ def _check(node: ast.expr, depth: int, names: set[str], calls: set[str]) -> None
             children = node.elts
         case _:
             word = _OUTSIDE.get(type(node), f"'{ast.unparse(node)[:30]}'")
-            raise bad(f"{word} is not part of the expression language", code="syntax")
+            advice = f"; {_ODD_NAMES}" if isinstance(node, ast.Attribute) else ""
+            raise bad(f"{word} is not part of the expression language{advice}", code="syntax")
     labels = isinstance(node, ast.Subscript | ast.Compare)
     for child in children:
         if isinstance(child, ast.Constant) and isinstance(child.value, str) and not labels:

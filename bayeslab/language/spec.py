@@ -73,7 +73,9 @@ def _identifier(word: str) -> str:
 def _column_name(word: str) -> str:
     if not word.strip() or len(word) > 200 or any(ord(letter) < 32 or letter == "`" for letter in word):
         raise Flaw(
-            f"{word[:60]!r} is not a name of a column, which has 1 to 200 characters and no backtick", code="bad-name"
+            f"{word[:60]!r} is not a name of a column, which has 1 to 200 characters and no backtick: give the column"
+            " another name under data.rename",
+            code="bad-name",
         )
     return _identifier(plain_name(word))
 

@@ -318,7 +318,11 @@ def _terms(tokens: list[Token]) -> Terms:
     except RecursionError:
         raise _bad("the formula cannot be read: it is nested too deeply", code="too-deep") from None
     if not parser.at_end():
-        raise _bad(f"the formula cannot be read at '{parser.peek().lexeme}'", code="syntax")
+        raise _bad(
+            f"the formula cannot be read at '{parser.peek().lexeme}'; a column whose name has spaces or signs stands in"
+            " backticks",
+            code="syntax",
+        )
     try:
         total = _sum(tree)
     except RecursionError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ def enumerated(fit, y):
     at = {name: fit.posterior[name].to_numpy()[0, 0] for name in ("initial", "transition", "rate")}
     weights = np.zeros((len(y), 2))
     for path in product((0, 1), repeat=len(y)):
-        p = at["initial"][path[0]] * np.prod([at["transition"][i, j] for i, j in zip(path, path[1:], strict=False)])
+        p = at["initial"][path[0]] * np.prod([at["transition"][i, j] for i, j in pairwise(path)])
         p *= np.prod([stats.poisson.pmf(v, at["rate"][s]) for v, s in zip(y, path, strict=True) if v is not None])
         for t, s in enumerate(path):
             weights[t, s] += p
