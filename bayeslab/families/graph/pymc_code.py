@@ -277,8 +277,10 @@ class Printer:
         items = [self.print(item) for item in node.elts]
         if any(item.dims for item in items):
             nested = items[0].dims
-            if set(nested) == {None} and all(item.dims == nested and not item.random for item in items):
-                return Code(ast.List([item.tree for item in items]), (None, *nested), size=len(items))
+            if set(nested) == {None} and all(item.dims == nested for item in items):
+                rows: ast.expr = ast.List([item.tree for item in items])
+                random = any(item.random for item in items)
+                return Code(filled("pt.stack(A)", A=rows) if random else rows, (None, *nested), random, size=len(items))
             return self._stacked(items, None)
         trees: list[ast.expr] = [item.tree for item in items]
         if any(item.random for item in items):

@@ -98,6 +98,9 @@ def _placed(table: Table, cells: Sequence[str], axes: Sequence[str], printer: Pr
         shape = ast.Tuple([*map(printer.length, cells), *map(printer.length, whole)])
         tree = filled("pt.zeros(S)[I].inc(A)", S=shape, I=index, A=tree)
         rows = tuple(cells)
+    if index is None and not extra:  # it may be the same in all cells
+        rows, tree = tuple(str(dim) for dim in code.dims if dim not in own), code.tree
+        whole = [printer.axis_of(printer.axes[str(dim)].node) for dim in code.dims if dim in own]
     tree = printer.aligned(Code(tree, (*rows, *whole), True), (*cells, *axes))
     if table.rows:
         tree = filled("pt.concatenate([pt.zeros((K, *A.shape[1:])), A])", A=tree, K=str(table.rows))

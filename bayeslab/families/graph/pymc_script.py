@@ -241,10 +241,11 @@ class _Script:
             named = replace(code, dims=tuple(hidden.axis if d == rest[0] else d for d in code.dims))
             table = replace(named, tree=filled("pt.log(A)", A=code.tree), factor=None, labels=None, undefined={})
         else:
-            axes = [*self._axes_in(tree), hidden.axis]
-            value = self.printer.aligned(self.values[node.name], (*node.dims, *axes))
-            log_p = self._log_density(tree, node.dims, axes, value)
-            table = Code(log_p, (*node.dims, *axes), True)
+            met = self._dims_in(tree)
+            axes = [*(axis for axis in self.printer.axes if axis in met), hidden.axis]
+            batch = tuple(dim for dim in node.dims if dim in met)
+            value = self.printer.aligned(self.values[node.name], (*batch, *axes))
+            table = Code(self._log_density(tree, batch, axes, value), (*batch, *axes), True)
         if node.name in self.gaps:
             cells = self.data.column(node.name)
             dims = (*cells.dims, hidden.axis)
@@ -254,18 +255,15 @@ class _Script:
         self._statement(node, variable, table.tree)
         hidden.tables.append(Table(variable, replace(table, tree=ast.Name(variable))))
 
-    def _axes_in(self, tree: ast.expr) -> list[str]:
-        """The axes along states on which the parameters of a distribution depend."""
-        out: dict[str, None] = {}
-        if isinstance(tree, ast.Call) and (word := call_name(tree)) in {*DISTRIBUTIONS, *MODIFIERS, "StickBreaking"}:
-            for value in bound_arguments(tree, str(word)).values():
-                out |= dict.fromkeys(self._axes_in(value))
-            return sorted(out, key=list(self.printer.axes).index)
+    def _dims_in(self, tree: ast.expr) -> set[str | None]:
+        """The dimensions, and axes along states, of the parameters of a distribution."""
+        if isinstance(tree, ast.Call) and (word := call_name(tree)) in {*DISTRIBUTIONS, *MODIFIERS}:
+            return set().union(*map(self._dims_in, bound_arguments(tree, str(word)).values()))
         if isinstance(tree, ast.List | ast.Tuple) and any(call_name(item) in DISTRIBUTIONS for item in tree.elts):
-            return [axis for item in tree.elts for axis in self._axes_in(item)]
+            return set().union(*map(self._dims_in, tree.elts))
         if isinstance(tree, ast.Constant) and not isinstance(tree.value, int | float):
-            return []
-        return self.printer.axes_of(self.printer.print(tree))
+            return set()
+        return set(self.printer.print(tree).dims)
 
     def _log_density(self, tree: ast.Call, dims: tuple[str, ...], axes: list[str], value: ast.expr) -> ast.expr:
         """The log density of a value by row and by state."""
@@ -287,7 +285,8 @@ class _Script:
         if node.name not in self.columns or node.recursive:
             raise not_exported(f"'{node.name}', which depends on a node that is summed out,", *node.path)
         dims, support = node.dims, self._support(tree)
-        axes = self._axes_in(tree)
+        met = self._dims_in(tree)
+        axes = [axis for axis in self.printer.axes if axis in met]
         observed = self.data.observed(node.name, dims, discrete=False)
         self._undefined = {}
         self._log_density(tree, dims, axes, observed.tree)
