@@ -21,6 +21,21 @@ TRIANGLE = {
     "squares": lambda given: given["_squares"], "last": lambda given: given["_last"][0],
     "below": lambda given: given["_below"],
 }  # fmt: skip
+
+
+def variance(given):
+    return given["sd"] ** 2
+
+
+def triangle(*columns: str) -> dict:
+    """The parameters of covariance matrices, and of means, column by column."""
+    pairs = [(a, b) for i, a in enumerate(columns) for b in columns[:i]]
+    below = {f"below_{a}_{b}": lambda given, k=k: given["_below"][:, k] for k, (a, b) in enumerate(pairs)}
+    means = {f"mean_{name}": lambda given, k=k: given["mean"][:, k] for k, name in enumerate(columns)}
+    return {"diagonal": lambda given: given["_diagonal"], **below, **means}
+
+
+BARTLETT = triangle("eruptions", "waiting")
 #: Models that come with the package whose short form expands.
 SHORT = (
     "absences", "birth_weight", "braking", "crime", "diabetes", "gasoline", "housing", "insurance", "longley", "phones",
@@ -31,10 +46,17 @@ SHORT = (
 #: And those whose short form samples in other coordinates: parameters agree by name.
 NAMED: dict[str, dict] = {
     "coal_rates": {}, "coal_regimes": {}, "role_conflict": {}, "candy_hidden": {}, "heart_disease": {},
-    "play_tennis": {}, "crime_factors": TRIANGLE,
+    "play_tennis": {}, "crime_factors": TRIANGLE, "ozone_regimes": {"variance": variance},
+    "geyser_runs": {"variance": variance}, "meter": {"variance": variance}, "galaxies": {"variance": variance},
+    "geyser_clusters": BARTLETT, "geyser_process": BARTLETT,
 }  # fmt: skip
 #: The same in the same coordinates, some under other names.
-ALIKE: dict[str, dict[str, str]] = {"co2": {}, "orings": {"_f_z": "_z"}, "nile_level": VARIANCES}
+ALIKE: dict[str, dict[str, str]] = {
+    "co2": {}, "orings": {"_f_z": "_z"}, "nile_level": VARIANCES,
+    "timber_net": {
+        f"{word}_{v}": f"_{word}_{v}" for v in ("log_height", "log_girth", "log_volume") for word in ("variance", "middle")
+    },
+}  # fmt: skip
 #: Every table is given: there is nothing to fit, and the joint distribution is compared.
 KNOWN = ("asia", "sprinkler")
 #: Everything is given; its density is that of a forward pass.
@@ -43,14 +65,7 @@ FORWARD = ("umbrella",)
 DISCRETE = ("candy_bags",)
 #: What cannot be said, by code; and why.
 REFUSED = {
-    "geyser_clusters": ("model.unsupported", "covariance matrices of components"),
     "geyser_number": ("model.unsupported", "a sampled number of components"),
-    "geyser_process": ("model.unsupported", "no bound on the number of components"),
-    "galaxies": ("model.unsupported", "a sampled number of components"),
-    "timber_net": ("model.unsupported", "continuous variables of a net"),
-    "geyser_runs": ("model.unsupported", "durations of states"),
-    "meter": ("model.unsupported", "several chains"),
-    "ozone_regimes": ("model.unsupported", "missing cells"),
     "shapes": ("model.unsupported", "no bound on the number of features"),
     "notes": ("model.unsupported", "documents as texts"),
     "oil": ("model.not-applicable", "an influence diagram"),
@@ -261,10 +276,6 @@ def test_new_rows_are_coded_as_those_of_the_fit():
 # -------------------------------------------------------------------------------------- mixtures, nets
 
 
-def variance(given):
-    return given["sd"] ** 2
-
-
 MIXTURES: dict[str, dict] = {
     "one column": {"columns": ["x"]},
     "diagonal": {"columns": ["x", "z"], "covariance": "diagonal"},
@@ -278,6 +289,11 @@ MIXTURES: dict[str, dict] = {
     "several kinds": {"columns": ["x", "count", "k"], "component": {"x": "gaussian", "count": "poisson", "k": "categorical"}},
     "a distribution": {"columns": ["size"], "component": "Gamma", "priors": {"alpha": "Gamma(2, 1)"}},
     "a shape that is known": {"columns": ["size"], "component": "Weibull(alpha=2)"},
+    "covariances": {"columns": ["x", "z", "y"]},
+    "sticks": {"columns": ["x"], "components": "dirichlet_process", "most": 4},
+    "sticks of two parameters": {
+        "columns": ["count"], "component": "poisson", "components": "pitman_yor", "most": 5, "discount": 0.3,
+    },
     "chosen": {"columns": ["count"], "component": "poisson", "components": [1, 2]},
 }  # fmt: skip
 
@@ -285,7 +301,11 @@ MIXTURES: dict[str, dict] = {
 def mixture_agrees(name: str) -> None:
     model = bl.Model(data={"rows": "row"}, model={"family": "mixture", "components": 2} | MIXTURES[name])
     data = table().drop(columns=["gap"])
-    maps = {"variance": variance, "gaussian_variance": lambda given: given["gaussian_sd"] ** 2}
+    maps = {
+        **triangle("x", "z", "y"),
+        "variance": variance,
+        "gaussian_variance": lambda given: given["gaussian_sd"] ** 2,
+    }
     agree_by_name(bl.to_pymc(model, data), bl.to_pymc(bl.expand(model, data), data), maps)
 
 
@@ -303,13 +323,13 @@ def test_any_mixture_and_its_expansion_have_the_same_density(name):
 @pytest.mark.parametrize(
     ("spec", "where"),
     [
-        ({"columns": ["x", "z"]}, ""),
+        ({"columns": ["x", "z"], "covariance": "tied"}, ""),
         ({"columns": ["x", "gap"], "covariance": "diagonal"}, "model.columns"),
         ({"columns": ["x"], "gating": ["z"]}, "model.gating"),
         ({"columns": ["x"], "labels": "known"}, "model.labels"),
         ({"regression": "y ~ x"}, "model.regression"),
         ({"columns": ["x"], "component": "student_t"}, ""),
-        ({"columns": ["x"], "components": "dirichlet_process"}, "model.components"),
+        ({"columns": ["x"], "components": "sampled"}, "model.components"),
     ],
 )
 def test_mixtures_that_cannot_be_said_are_refused(spec, where):
@@ -372,6 +392,10 @@ def test_nets_that_cannot_be_said_are_refused():
     model = bl.Model(data={"rows": "row"}, model={"family": "bayes_net", "variables": leak})
     with refused("model.unsupported", "noisy|unknown numbers", where="model.variables"):
         bl.expand(model, {"a": ["yes", "no"], "b": ["yes", "no"]})
+    mixed = {"status": ["no", "yes"], "x": {"parents": ["status"], "linear_gaussian": {}}}
+    model = bl.Model(data={"rows": "row"}, model={"family": "bayes_net", "variables": mixed})
+    with refused("model.unsupported", "'x'", where="model.variables.x"):
+        bl.expand(model, table())
     states = {"on": ["yes", "no"]}
     model = bl.Model(data={"rows": "row"}, model={"family": "bayes_net", "variables": states})
     with refused("model.unsupported", "'on'", where="model.variables.on"):
@@ -576,15 +600,36 @@ CHAINS: dict[str, dict] = {
     "given means": {"columns": ["x"], "parameters": {"mean": [1.0, 3.0]}},
     "given priors": {"columns": ["x"], "parameters": {"mean": "Ordered(Normal(2, 1))", "sd": "HalfNormal(1)"}},
     "a distribution": {"columns": ["size"], "emission": "Gamma"},
+    "gaps": {"columns": ["x", "gap"], "covariance": "diagonal", "sequence": "g"},
+    "covariances": {"columns": ["x", "z", "y"], "covariance": "full"},
+    "durations": {"columns": ["x"], "durations": 4},
+    "Poisson durations": {"columns": ["count"], "emission": "poisson", "durations": {"longest": 5, "law": "poisson"}},
+    "several chains": {"columns": ["x"], "states": None, "chains": {"on": 2, "how": ["a", "b", "c"]}, "sequence": "g"},
 }  # fmt: skip
 
 
 @pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", sorted(CHAINS))
 def test_a_hidden_markov_model_and_its_expansion_have_the_same_density(name):
-    model = bl.Model(data={"rows": "row"}, model={"family": "hmm", "states": 2} | CHAINS[name])
-    data = table().drop(columns=["gap"])
-    agree_by_name(bl.to_pymc(model, data), bl.to_pymc(bl.expand(model, data), data), {"variance": variance})
+    spec = {"family": "hmm", "states": 2} | CHAINS[name]
+    model = bl.Model(data={"rows": "row"}, model={key: value for key, value in spec.items() if value is not None})
+    data = table()
+    maps = {**triangle("x", "z", "y"), "variance": variance}
+    agree_by_name(bl.to_pymc(model, data), bl.to_pymc(bl.expand(model, data), data), maps)
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        ({"columns": ["x"], "states": 3, "durations": 4}, "model.durations"),
+        ({"columns": ["x", "gap"], "states": 2, "covariance": "full"}, "model.columns"),
+        ({"columns": ["x"], "chains": {"a": 2, "b": 2}, "coupling": "coupled"}, "model.coupling"),
+        ({"columns": ["x", "z"], "chains": {"a": 2, "b": 2}}, "model.chains"),
+    ],
+)
+def test_hidden_markov_models_that_cannot_be_said_are_refused(spec, where):
+    with refused("model.unsupported", where=where):
+        bl.expand(bl.Model(data={"rows": "row"}, model={"family": "hmm"} | spec), table())
 
 
 LEVELS: dict[str, dict] = {

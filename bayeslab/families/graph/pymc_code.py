@@ -79,6 +79,8 @@ class Printer:
         self.lookup, self.past = lookup, past
         #: Axes along the states of discrete nodes that are summed out, by the names they have among dimensions.
         self.axes: dict[str, Axis] = {}
+        #: Axes along states that every value along states has, of length one where it is the same along them.
+        self.padded: tuple[str, ...] = ()
         self._states: dict[str, np.ndarray] = {}
         self._nodes: dict[str, tuple[str, tuple[str, ...]]] = {}
         self.labels = ChainMap(self._states, labels)  # type: ignore[arg-type]
@@ -191,6 +193,8 @@ class Printer:
         dims: list[str | None] = []
         for code in sorted(codes, key=lambda c: -len(c.dims)):
             dims += [d for d in code.dims if d not in dims]
+        if any(dim in self.axes for dim in dims):
+            dims += [axis for axis in self.padded if axis not in dims]
         dims.sort(key=self._place)
         return [self.aligned(code, dims) for code in codes], tuple(dims), any(code.random for code in codes)
 

@@ -287,6 +287,7 @@ class _Script:
         dims, support = node.dims, self._support(tree)
         met = self._dims_in(tree)
         axes = [axis for axis in self.printer.axes if axis in met]
+        self.printer.padded = tuple(axes) if len(axes) > 1 else ()
         observed = self.data.observed(node.name, dims, discrete=False)
         self._undefined = {}
         self._log_density(tree, dims, axes, observed.tree)
@@ -316,6 +317,7 @@ class _Script:
             log_p = self._log_density(tree, dims, axes, cells)
         finally:
             self.__dict__.pop("_late", None)
+            self.printer.padded = ()
         if np.any(absent):
             log_p = filled("pt.where(K, A, 0.0)", K=known, A=log_p)
         self._statement(node, variable, log_p)
@@ -349,6 +351,8 @@ class _Script:
         assert isinstance(tree, ast.Call)
         given = bound_arguments(tree, str(node.distribution))
         moves = self._moves(node, given["P"])
+        if not isinstance(moves.tree, ast.Name):
+            moves = replace(moves, tree=self._named_matrices(node, moves))
         first, n = given.get("initial"), each.latent.states
         word = first.id if isinstance(first, ast.Name) else None
         if first is None or word == "uniform":
@@ -370,6 +374,17 @@ class _Script:
             starts = filled("np.append(True, S[1:] != S[:-1])", S=column)
         durations = self._moves(node, given["durations"]) if "durations" in given else None
         return ChainCode(initial, moves, starts, durations)
+
+    def _named_matrices(self, node: Node, moves: Code) -> ast.expr:
+        """Give transition probabilities a variable in the script."""
+        variable, tree = self.names.of(f"P_{node.name}"), moves.tree
+        self.lines.append("")
+        self.lines.append(f"    # Probabilities of the states of {node.name} given the state before.")
+        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute) and tree.func.attr == "transpose":
+            self.lines += _statement_lines(f"    {variable} = ", tree.func.value, "    ")
+            tree = ast.Call(ast.Attribute(ast.Name(variable), "transpose"), tree.args, [])
+        self.lines += _statement_lines(f"    {variable} = ", tree, "    ")
+        return ast.Name(variable)
 
     def _moves(self, node: Node, tree: ast.expr) -> Code:
         """Probabilities with two axes of states, or of states and lengths, after dimensions of the node."""
@@ -643,7 +658,7 @@ class _Script:
                 extra["transform"] = filled("pm.distributions.transforms.Ordered(positive=True)")
                 extra["default_transform"] = ast.Constant(None)
             start = self._start(node.name)
-            if self.summed:
+            if self.summed and not self.hidden:
                 self.starts[node.name] = start.tolist()
             else:
                 extra["initval"] = literal(start)
@@ -813,7 +828,8 @@ class _Script:
         late = self.__dict__.get("_late")
         if late is None or late[0] not in code.dims:
             return code
-        index = ", ".join(f"{late[1]}:" if d == late[0] else ":" for d in code.dims)
+        place = code.dims.index(late[0])
+        index = ", ".join([*[":"] * place, f"{late[1]}:"])
         return replace(code, tree=filled(f"A[{index}]", A=code.tree), undefined={})
 
     def _bounded(self, word: str, tree: ast.Call, dims: tuple[str, ...], name: str | None) -> ast.expr:
@@ -902,7 +918,25 @@ def _broken(head: str, tree: ast.expr, end: str, indent: str) -> list[str]:
     elif isinstance(tree, ast.List):
         opening, closing = "[", "]"
         parts = [("", item) for item in tree.elts]
+    elif isinstance(tree, ast.BinOp) and len(line) > _WIDTH and len(terms := _terms(tree)) > 1:
+        first, *others = terms
+        lines = [f"{inner}{ast.unparse(first[1])}", *(f"{inner}{sign} {ast.unparse(term)}" for sign, term in others)]
+        return [f"{head}(", *lines, f"{indent}){end}"]
+    elif isinstance(tree, ast.Subscript) and len(line) > _WIDTH and len(_terms(tree.value)) > 1:
+        index = ast.unparse(ast.Subscript(ast.Name("x"), tree.slice))[1:]
+        lines = _broken(head, tree.value, f"{index}{end}", indent)
+        return lines if len(lines) > 1 else [line]
     if len(line) <= _WIDTH or not parts:
         return [line]
     broken = [part for name, value in parts for part in _broken(f"{inner}{name}", value, ",", inner)]
     return [f"{head}{opening}", *broken, f"{indent}{closing}{end}"]
+
+
+def _terms(tree: ast.expr) -> list[tuple[str, ast.expr]]:
+    """The terms of a sum with their signs."""
+    if not isinstance(tree, ast.BinOp) or not isinstance(tree.op, ast.Add | ast.Sub):
+        return [("+", tree)]
+    sign = "+" if isinstance(tree.op, ast.Add) else "-"
+    if isinstance(tree.right, ast.BinOp) and isinstance(tree.right.op, ast.Add | ast.Sub):
+        return [("+", tree)]  # the right side would need brackets
+    return [*_terms(tree.left), (sign, tree.right)]

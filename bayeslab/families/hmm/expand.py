@@ -17,6 +17,7 @@ from bayeslab.language.spec import Model
 from bayeslab.latents.chains.durations import DurationChain
 from bayeslab.latents.chains.state_chain import MarkovChain
 from bayeslab.posterior.chains.hidden import Hidden
+from bayeslab.posterior.observed.joint_normal import JointNormal
 from bayeslab.posterior.observed.language import emission_nodes
 
 __all__ = ["expand"]
@@ -66,6 +67,8 @@ def _written(spec: HMM, hidden: Hidden, data: Data) -> Expansion:
         expansion = expanded_chains(spec, hidden, row)
         check_columns(expansion.nodes, expansion.dims, data.dataset.columns, spec.columns, "columns")
         return expansion
+    if np.isnan(hidden.rows).any() and any(isinstance(part, JointNormal) for part in hidden.parts):
+        raise unsupported("columns with covariances have missing cells: fill them, or drop these rows", "columns")
     emitted = emission_nodes(list(hidden.parts), _PATH, row, tuple(spec.columns))
     states = [label.item() if isinstance(label, np.generic) else label for label in hidden.states]
     dims: dict[str, Any] = {"state": states, "next_state": "state", **emitted.dims}

@@ -64,7 +64,7 @@ class EmissionNodes:
             case _:
                 raise unsupported(
                     f"a {part.word} distribution of {len(part.columns)} columns together cannot be expanded yet:"
-                    " columns that are independent given the state can, covariance: diagonal"
+                    " columns with covariance: diagonal or full and the default priors can"
                 )
 
     def _normal(self, part: Normal) -> None:
