@@ -21,6 +21,7 @@ from bayeslab.data.cells import MISSING_WORDS
 from bayeslab.data.dataset import Column
 from bayeslab.errors import BayeslabError, DataError
 from bayeslab.families.graph.pymc_code import Printer
+from bayeslab.families.graph.pymc_helpers import HELPERS
 from bayeslab.families.graph.pymc_values import Code, filled, not_exported
 from bayeslab.language.spec import Model, plain_name
 
@@ -44,6 +45,8 @@ _RESERVED = frozenset(
         "model",
         "idata",
         "pmx",
+        "scan",
+        *HELPERS,
         "len",
         "range",
         "print",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["helpers_in"]
+__all__ = ["HELPERS", "helpers_in"]
 
-_HELPERS = {
+HELPERS = {
     "log_bernoulli": '''
 def log_bernoulli(p, y):
     """Log probability of outcomes y; where it is log 0, its gradient is zero."""
@@ -188,5 +188,5 @@ def process_log_evidence(residuals, sd, point, covariance):
 
 def helpers_in(body: str) -> str:
     """The text of the functions that a script's text calls."""
-    used = [text.strip("\n") for name, text in _HELPERS.items() if re.search(rf"\b{name}\(", body)]
+    used = [text.strip("\n") for name, text in HELPERS.items() if re.search(rf"\b{name}\(", body)]
     return "\n\n\n".join(used)

@@ -66,19 +66,17 @@ def groups(hidden: Mapping[str, HiddenNode], printer: Printer) -> list[list[Hidd
     """Nodes that are summed out together, as some density depends on all of them."""
     out: list[list[HiddenNode]] = []
     for each in hidden.values():
-        met = {printer.axes[axis].node for table in each.tables for axis in printer.axes_of(table.code)} | {
-            each.node.name
-        }
-        joined = [each]
-        for group in [g for g in out if met & {h.node.name for h in g} or any(_meets(h, each, printer) for h in g)]:
-            out.remove(group)
-            joined = group + joined
-        out.append(joined)
+        met = _met(each, printer)
+        linked = [group for group in out if any(met & _met(other, printer) for other in group)]
+        out = [group for group in out if group not in linked]
+        out.append([*(other for group in linked for other in group), each])
     return out
 
 
-def _meets(one: HiddenNode, other: HiddenNode, printer: Printer) -> bool:
-    return any(other.node.name == printer.axes[a].node for t in one.tables for a in printer.axes_of(t.code))
+def _met(each: HiddenNode, printer: Printer) -> set[str]:
+    """The node and all discrete nodes in densities with it."""
+    axes = [axis for table in each.tables for axis in printer.axes_of(table.code)]
+    return {each.node.name, *(printer.axes[axis].node for axis in axes)}
 
 
 def _placed(table: Table, cells: Sequence[str], axes: Sequence[str], printer: Printer) -> ast.expr:
@@ -88,6 +86,8 @@ def _placed(table: Table, cells: Sequence[str], axes: Sequence[str], printer: Pr
     if any(each.dims != places[0].dims or _text(each.cells) != _text(places[0].cells) for each in places):
         raise not_exported(f"'{table.name}', a density of several cells of discrete nodes,")
     index, rows = places[0].cells, places[0].dims
+    if table.rows and (index is not None or [d for d in code.dims if d not in own][-1] != cells[0]):
+        raise not_exported(f"'{table.name}', whose first rows have no density, with states of other cells,")
     whole = [printer.axis_of(each.node) for each in places]
     extra = [str(dim) for dim in code.dims if dim not in own and dim not in rows]
     tree = printer.aligned(code, (*rows, *extra, *own))
