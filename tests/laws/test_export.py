@@ -172,6 +172,11 @@ SMALL: dict[str, dict] = {
     "ordered": {"c[k]": "Ordered(Normal(0, 2))", "d[k]": "PositiveOrdered(Gamma(2, 1))",
                 "y[row]": "Normal(c[0] * x + c[1] + d[1], d[0])"},
     "autoregression": {"r": "Normal(0, 1)", "y[row]": "Normal(r * lag(y, 1) + lag(x, 2), 1)"},
+    "recursion": {
+        "r": "Beta(2, 2)", "m": "Normal(0, 1)", "a[g]": "Normal(0, 1)",
+        "s[row]": "r * previous(s, 1, start=m) + a[g] * x + (g == 'v')", "y[row]": "Normal(m * s, 1)",
+    },
+    "recursion of numbers": {"s[row]": "0.9 * previous(s, 1, start=1)", "m": "Normal(0, 1)", "y[row]": "Normal(m * s, 1)"},
     "covariance": {
         "L[k, k2]": "LKJCholeskyCov(eta=2, sd_dist=Exponential(1))", "e[k]": "Normal(0, 1)",
         "y[row]": "Normal((L @ rename(e, k2))[0] + (L @ rename(e, k2))[1] * x, 1)",
@@ -329,7 +334,7 @@ def test_a_function_that_a_script_can_only_sample_has_the_same_evidence(tmp_path
         ),
         ({"f[row]": "GaussianProcess(ExpQuad(x, n, 1, 1), approximation=hsgp)", "y[row]": "Normal(f, 1)"}, "several"),
         (
-            {"h[row]": "0.5 * previous(h, 1, start=0) + x", "m": "Normal(0, 1)", "y[row]": "Normal(m + h, 1)"},
+            {"h[row]": "0.5 * previous(h, 2, start=0) + x", "m": "Normal(0, 1)", "y[row]": "Normal(m + h, 1)"},
             "previous",
         ),
         ({"c[g, g2]": "LKJCorr(eta=2)", "y[row]": "Normal(c['u', 'v'], 1)"}, "LKJCorr"),

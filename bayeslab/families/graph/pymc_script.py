@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -557,7 +558,8 @@ class _Script:
 
     def _node(self, node: Node) -> None:
         if node.recursive and node.name not in self.columns:
-            raise not_exported(f"'{node.name}', a recursion,", *node.path)
+            self._recursion(node)
+            return
         if node.kind == "potential":
             assert isinstance(node.expression.tree, ast.Call)
             (value,) = bound_arguments(node.expression.tree, "Potential").values()
@@ -576,6 +578,66 @@ class _Script:
             self._integral(node)
         else:
             self._random(node)
+
+    def _recursion(self, node: Node) -> None:
+        """Add a computed node whose value depends on that of the row before, by a scan.
+
+        Raises
+        ------
+        ModelError
+            It is random, has several dimensions, or looks further back.
+        """
+        plain = node.kind == "deterministic" and len(node.dims) == 1 and not node.parents & self.tied
+        calls = [part for part in ast.walk(node.expression.tree) if isinstance(part, ast.Call)]
+        before = [part for part in calls if call_name(part) == "previous"]
+        starts = [part.keywords[0].value for part in before if [word.arg for word in part.keywords] == ["start"]]
+        plain &= len(starts) == len(before) and len({ast.unparse(start) for start in starts}) == 1
+        plain &= all([ast.unparse(part) for part in call.args] == [node.name, "1"] for call in before)
+        if not plain or any(call_name(part) == "lag" for part in calls):
+            raise not_exported(f"'{node.name}', a recursion,", *node.path)
+        start, variable, (time,) = self.printer.print(starts[0]), self.names.of(node.name), node.dims
+        last = self.names.of(f"last_{node.name}")
+        by_row: dict[str, Code] = {}
+        others: dict[str, Code] = {}
+
+        def lookup(name: str) -> Code:
+            if name == last:
+                return Code(ast.Name(last), (), True)
+            code = whole(name)
+            if time in code.dims:
+                by_row[name] = code
+                now = ast.Name(self.names.of(f"{name}_now"))
+                return replace(code, tree=now, dims=code.dims[1:], random=True, labels=None)
+            if code.random:
+                others[name] = code
+            return code
+
+        whole, self.printer.lookup = self.printer.lookup, lookup
+        try:
+            step = self.printer.print(_Replaced(before, last).visit(deepcopy(node.expression.tree)))
+        finally:
+            self.printer.lookup = whole
+        if step.dims or start.dims or any(code.dims[0] != time for code in by_row.values()):
+            raise not_exported(f"'{node.name}', a recursion,", *node.path)
+        passed = [self.names.of(f"{name}_now") for name in by_row]
+        free = [ast.unparse(code.tree) for code in others.values()]
+        function = self.names.of(f"next_{node.name}")
+        comment = self.comments.get(node.key)
+        self.lines += ["", *(f"    # {line}" for line in (comment or "").splitlines())]
+        self.lines.append(f"    def {function}({', '.join([*passed, last, *free])}):")
+        self.lines += [*_statement_lines("        return ", step.tree, "        "), ""]
+        rows = [filled("pt.as_tensor(A)", A=code.tree) for code in by_row.values()]
+        sizes = {"n_steps": None if rows else self.data.length(time)}
+        call = filled(
+            "scan(F, sequences=S, outputs_info=[A], non_sequences=O, return_updates=False)",
+            F=function,
+            S=ast.List(rows),
+            A=filled("pt.as_tensor(A).astype('float64')", A=start.tree),
+            O=ast.List([code.tree for code in others.values()]),
+        )
+        value = filled("pm.Deterministic(N, A)", N=repr(node.name), A=self._with(call, **sizes))
+        self.lines += _statement_lines(f"    {variable} = ", self._with(value, dims=_names(node.dims)), "    ")
+        self.values[node.name] = Code(ast.Name(variable), node.dims, True)
 
     def _statement(self, node: Node, variable: str | None, tree: ast.expr, *, inside: bool = True) -> None:
         """Add a statement, its node's comment above it."""
@@ -882,6 +944,19 @@ class _Script:
             shape = ast.Tuple([self.data.length(d) for d in (*batch, component)])
             components = self._with(components, shape=shape)
         return _distribution_call("Mixture", name, [], [ast.keyword("w", w), ast.keyword("comp_dists", components)])
+
+
+class _Replaced(ast.NodeTransformer):
+    """A tree with a name in place of some calls."""
+
+    def __init__(self, calls: Sequence[ast.Call], name: str) -> None:
+        self.texts, self.name = {ast.unparse(call) for call in calls}, name
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if ast.unparse(node) in self.texts:
+            return ast.Name(self.name)
+        self.generic_visit(node)
+        return node
 
 
 def _distribution_call(word: str, name: str | None, arguments: list[ast.expr], keywords: list[ast.keyword]) -> ast.Call:
