@@ -39,7 +39,7 @@ def export(
     data
         The path of a table to read instead of the one the model names.
     to
-        ``pymc``: plain PyMC, with pymc-extras where discrete nodes are summed out.
+        ``pymc``: plain PyMC, with pymc-extras where labels of rows are summed out, and functions for other sums.
     folder
         The folder of the script; its data paths are relative to this folder.
 
