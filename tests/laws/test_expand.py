@@ -292,7 +292,7 @@ MIXTURES: dict[str, dict] = {
     "covariances": {"columns": ["x", "z", "y"]},
     "sticks": {"columns": ["x"], "components": "dirichlet_process", "most": 4},
     "sticks of two parameters": {
-        "columns": ["count"], "component": "poisson", "components": "pitman_yor", "most": 5, "discount": 0.3,
+        "columns": ["count"], "component": "poisson", "components": "dirichlet_process", "most": 5, "discount": 0.3,
     },
     "chosen": {"columns": ["count"], "component": "poisson", "components": [1, 2]},
 }  # fmt: skip
