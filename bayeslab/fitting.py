@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from bayeslab import running
 from bayeslab.data.bound import Data
@@ -26,6 +26,7 @@ from bayeslab.preparation import (
     to_pymc,
 )
 from bayeslab.results.fit import Fit
+from bayeslab.results.tracking import check_tracker, log_to_mlflow
 
 __all__ = ["Prepared", "bound", "check", "checked", "fit", "observed", "open_run", "prepare", "resume", "to_pymc"]
 
@@ -39,6 +40,7 @@ def fit(
     progress: bool = True,
     runs: str | os.PathLike[str] | None = "runs",
     name: str | None = None,
+    log_to: Literal["mlflow"] | None = None,
     **options: Unpack[FitOptions],
 ) -> Fit:
     """Fit a model to data.
@@ -63,6 +65,9 @@ def fit(
         Folder in which the run folder is created; None keeps the result in memory only.
     name
         Name of the run folder; default: the model's name.
+    log_to
+        ``mlflow``: write parameters, verdict, metrics, report and run folder to the store of MLflow too (extra
+        ``mlflow``).
     **options
         The engine's options, named as PyMC names them (``draws``, ``tune``, ``chains``, ``cores``,
         ``target_accept``, ``max_treedepth``, ``initvals``, ...).
@@ -78,12 +83,16 @@ def fit(
         place, what was given and what is allowed.
     """
     begun = time.perf_counter()
+    check_tracker(log_to)
     source = Source(model.unfitted() if isinstance(model, Declaring) else model)
     work, folder = running.begin(source, data, method, seed, runs, name, options)
     assert work.info is not None
     work.info["timings"]["build"] = time.perf_counter() - begun
     with source.located(), running.alone(folder):
-        return Fit.of(running.run(work, folder, progress))
+        made = Fit.of(running.run(work, folder, progress))
+    if log_to is not None:
+        log_to_mlflow(made)
+    return made
 
 
 def fit_bound(

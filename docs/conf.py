@@ -7,7 +7,15 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "bayeslab"
 copyright = "2026, bayeslab contributors"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reference", "mathml", "notebooks"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "reference",
+    "mathml",
+    "notebooks",
+    "reports",
+]
 html_math_renderer = "mathml"
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext"]

@@ -15,8 +15,7 @@ import pandas as pd
 from PIL import Image
 
 import bayeslab as bl
-from bayeslab.plots.figure import ACCENT, BAND, MUTED, OTHER, figure, grid, plain
-from bayeslab.plots.mixture import PALETTE
+from bayeslab.plots.figure import ACCENT, BAND, COLOURS, MUTED, OTHER, figure, grid, plain
 
 HERE, MODELS = Path(__file__).parent, Path("models")
 
@@ -176,7 +175,7 @@ def chains() -> None:
         step = max(1, values.shape[1] // 300)
         for number, chain in enumerate(values):
             at = np.arange(0, len(chain), step)
-            axes.plot(at, chain[at], color=PALETTE[number], linewidth=0.8, alpha=0.8, label=f"chain {number}")
+            axes.plot(at, chain[at], color=COLOURS[number], linewidth=0.8, alpha=0.8, label=f"chain {number}")
         r_hat = fit.summary(["log_joint"])["r_hat"].iloc[0]
         axes.set_title(f"{len(chain):,} draws a chain: R-hat {r_hat:.3f}, {fit.verdict.status}", fontsize=10)
         axes.set_xlabel("draw")
@@ -231,7 +230,7 @@ def switching() -> None:
         first = fit.posterior["mu"].isel(kind=0).transpose("chain", "draw").values
         for number, chain in enumerate(first):
             at = np.arange(0, len(chain), 5)
-            axes.plot(at, chain[at], color=PALETTE[number], linewidth=0.8, label=f"chain {number}")
+            axes.plot(at, chain[at], color=COLOURS[number], linewidth=0.8, label=f"chain {number}")
         axes.set_title(f"{title}: {fit.verdict.status}", fontsize=10)
         axes.set(xlabel="draw", ylim=(1.5, 5))
         plain(axes)
