@@ -191,7 +191,7 @@ class RowSlopeOp(_KernelOp):
 
 @register_funcify_and_cache_key(RowTermsOp)
 @register_funcify_and_cache_key(RowSlopeOp)
-def _compiled(op: _KernelOp, node: Any, **_: Any) -> tuple[Any, str]:
+def _compiled_terms(op: _KernelOp, node: Any, **_: Any) -> tuple[Any, str]:
     kernel = op.function
 
     @numba_njit

@@ -191,13 +191,14 @@ def test_a_model_that_the_machine_does_not_know_is_left_to_pytensor():
     assert machine({"m": "Normal(0, 1)", "y[obs_id]": "Normal(m, 1)"}, data, "pytensor") == (None, "")
 
 
-def test_families_without_a_program_say_so():
-    spec = bl.Model(model={"family": "mixture", "columns": ["y"], "components": 2})
+def test_a_short_form_without_a_program_says_so():
+    process = {"family": "gaussian_process", "target": "y", "kernel": "ExpQuad(x)", "approximation": "hsgp"}
+    spec = bl.Model(model=process)
     source = Source(spec)
-    bound = source.bound(pd.DataFrame({"y": [1.0, 2.0, 4.0, 5.0]}))
+    bound = source.bound(pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, 2.0, 4.0, 5.0]}))
     known, note = machine_of(posterior_of(spec, bound), type("Options", (), {"backend": "auto"})())
     assert known is None
-    assert "mixture" in note
+    assert "approximation: hsgp" in note
 
 
 @pytest.mark.slow(why="processes")

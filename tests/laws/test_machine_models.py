@@ -33,8 +33,8 @@ SUMS = (
 )  # fmt: skip
 #: Models of short forms, whose latents are summed or integrated out by kernels.
 SHORT = (
-    "coal_rates", "coal_regimes", "galaxies", "geyser_clusters", "geyser_process", "geyser_runs", "meter", "nile_level",
-    "ozone_regimes", "role_conflict",
+    "co2", "coal_rates", "coal_regimes", "crime_factors", "galaxies", "geyser_clusters", "geyser_process", "geyser_runs",
+    "meter", "nile_level", "orings", "ozone_regimes", "role_conflict",
 )  # fmt: skip
 #: Distances of the points from the start. Near its end points a Beta of a mean, or counts of a huge mean, have no digits
 #: in PyMC's formulas.
@@ -98,7 +98,10 @@ def reference(model):
     "name", [*QUICK, *(pytest.param(n, marks=pytest.mark.slow(why="compiles")) for n in (*SLOW, *SUMS, *SHORT))]
 )
 def test_a_lowered_model_is_its_graph(name):
-    model = posterior(name)
+    same_as_its_graph(posterior(name), name)
+
+
+def same_as_its_graph(model, name):
     machine, graph = model.machine_model(), model.graph()
     density = MachineDensity(machine, lambda: graph)
     assert density.names == tuple(v.name for v in graph.value_vars)

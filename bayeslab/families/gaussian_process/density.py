@@ -125,8 +125,8 @@ def write_evidence(writer: Writer, resolved: Resolved) -> None:
         rows = (np.diff(times, prepend=times[:1]), resolved.y[order], resolved.design[order], resolved.known[order])
         writer.add("evidence", writer.evidence(LOG_MARGINAL_IN_TIME, flat, ops, at, fixed, *rows))
         return
-    rows = (resolved.y, resolved.design, resolved.known, np.array([resolved.nugget]))
-    writer.add("evidence", writer.evidence(LOG_MARGINAL, flat, *program_arrays(resolved), *rows))
+    arrays = (*program_arrays(resolved), resolved.y, resolved.design, resolved.known, np.array([resolved.nugget]))
+    writer.add("evidence", writer.evidence(LOG_MARGINAL, flat, *arrays))
 
 
 def _write_likelihood(
@@ -142,6 +142,7 @@ def _write_likelihood(
     trials = np.ones(resolved.n) if resolved.trials is None else resolved.trials
     words = likelihood_words(resolved.spec.likelihood, resolved.link)
     inputs = (*resolved.kernel.program, np.ascontiguousarray(distinct.T), place)
+    assert resolved.y is not None
     rows = (resolved.y, trials, resolved.design, np.array([resolved.nugget]), words)
     flat = [*theta, *(_vector(each) for each in both), *coefficients, normals]
     writer.add("evidence", writer.evidence(LOG_LIKELIHOOD, flat, *inputs, *rows))

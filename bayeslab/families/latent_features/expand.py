@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.bound import Data
+from bayeslab.families.latent_features.density import axes_of, first_values
 from bayeslab.families.latent_features.model import Resolved, Written, refused_patterns, resolved
-from bayeslab.families.latent_features.pymc_graph import axes_of, first_values
 from bayeslab.families.latent_features.spec import LatentFeatures
 from bayeslab.language.expansion import Expansion, check_columns, listed_numbers, nested, number, numbers, unsupported
 from bayeslab.language.spec import Model, node_name

@@ -11,7 +11,7 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.rows import read_columns
 from bayeslab.digits import check_digits, check_size, constant
-from bayeslab.distributions import SCALARS, log_density, pymc_class
+from bayeslab.distributions import SCALARS, log_density
 from bayeslab.errors import DataError, ModelError, Reason, hint
 from bayeslab.language.numeric_priors import has_numbers, read_prior
 from bayeslab.language.spec import Model
@@ -43,11 +43,6 @@ class Written:
         """Log density at a positive number."""
         log_p, _, _, _ = log_density(self.word, self.arguments)
         return lambda value: float(log_p(np.asarray(value)))
-
-    def node(self, name: str, **how: Any) -> Any:
-        """A random variable in the PyMC model on the context stack."""
-
-        return pymc_class(self.word)(name, **self.arguments, **how)
 
 
 type Scale = float | Written

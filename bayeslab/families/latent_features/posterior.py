@@ -14,6 +14,8 @@ from bayeslab.families.latent_features.model import Resolved, Written, resolved
 from bayeslab.families.latent_features.spec import LatentFeatures
 from bayeslab.posterior.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.posterior.contract import DataFinding, Draws, Named, Posterior, Purpose
+from bayeslab.posterior.machine.arrays import NotLowered
+from bayeslab.posterior.machine.model import MachineModel
 from bayeslab.posterior.open_cells import row_by_row
 
 if TYPE_CHECKING:
@@ -68,8 +70,16 @@ class LatentFeaturesPosterior(Posterior):
 
         if purpose == "fit" and self.data.dataset.columns:
             self._there()
-            return pymc_graph.with_evidence(self.model, self.resolved)
+            return pymc_graph.with_evidence(self.resolved)
         return pymc_graph.written_out(self.model, self.resolved, self.data)
+
+    def machine_model(self, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
+        from bayeslab.families.latent_features import density
+
+        if weights:
+            raise NotLowered(next(iter(weights)), "weights of rows whose features are summed out")
+        self._there()
+        return density.machine_model(self.resolved)
 
     @cached_property
     def exact_plan(self) -> Plan | str:

@@ -265,7 +265,8 @@ class DurationChain(ChainOver):
         out = self.base.variables(writer, start)
         out |= {name: writer.constant(value) for name, value in self.given.items()}
         for name in () if self.given else self.of_durations:
-            first, word, given = None if start is None else start[name], "Gamma", {"alpha": 2.0, "beta": 0.1}
+            first, word = None if start is None else start[name], "Gamma"
+            given: dict[str, Any] = {"alpha": 2.0, "beta": 0.1}
             if name == "duration":
                 word, given = "Dirichlet", {"a": self.concentration(name)}
             elif name == "duration_mu":

@@ -379,7 +379,9 @@ def _function_likelihood(
     lower = _factor(covariance, 0.0, float(base[0]))
     if lower is None:
         return -np.inf
-    return _response(*words.tolist(), y, trials, (lower @ z)[place] + design @ b, float(first), float(second))
+    return _response(
+        int(words[0]), int(words[1]), y, trials, (lower @ z)[place] + design @ b, float(first), float(second)
+    )
 
 
 def _response(

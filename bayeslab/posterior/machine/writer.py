@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -221,7 +221,7 @@ class _RotatedNormal(Law):
 
     factors: Var
     kappa: float
-    support: ClassVar[int] = 2
+    support = 2
 
     def log_density(self, x: Var) -> Var:
         z, n = (self.factors * x[:, None, :]).sum(-1), self.shape[-1]
