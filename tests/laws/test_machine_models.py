@@ -45,10 +45,23 @@ SPREADS = (
 )  # PyMC loses the slope of a Beta in a parameter that is one, as at the start
 
 
+#: Models whose log densities differ by a constant, since PyMC keeps short constants in single precision, and so the
+#: logarithm of the mass between the ends of a truncated distribution, or of a standard deviation.
+SHORT_CONSTANT = {"t of states": 4e-7, "transitions by a column": 1.1e-7}
 #: Models of which PyMC's graph has no digits far from the start, or takes different numbers for equal ones: shares
 #: near one, cutpoints very close to each other, variances below the smallest number, stationary distributions of states
 #: that are hardly left.
-LOST = {"housing", "gasoline", "inhaler", "ponds", "coal_trend", "cows", "gnp", "second order, stationary"}
+LOST = {
+    "housing",
+    "gasoline",
+    "inhaler",
+    "ponds",
+    "coal_trend",
+    "cows",
+    "gnp",
+    "second order, stationary",
+    "stationary",
+}
 
 
 def far_from_the_start(density, function, at, name):
@@ -63,6 +76,9 @@ def far_from_the_start(density, function, at, name):
         try:
             value, *slopes = function(*density.split(point).values())
         except (ParameterValueError, np.linalg.LinAlgError):  # as of a probability that was rounded to one
+            continue
+        except ValueError:  # PyTensor's solution of a singular system has another shape
+            assert name in LOST
             continue
         if np.isfinite(value) and all(np.isfinite(slope).all() for slope in slopes):
             assert np.isfinite(mine)
@@ -123,6 +139,10 @@ def same_as_its_graph(model, name):
         value, *slopes = function(*density.split(point).values())
         mine, gradient = density(point)
         assert np.isfinite(mine) == np.isfinite(value)
+        if name in SHORT_CONSTANT:
+            constant = density(at)[0] - function(*density.split(at).values())[0]
+            assert abs(constant) < SHORT_CONSTANT[name]
+            value = value + constant
         if np.isfinite(value):
             slope = np.concatenate([np.ravel(s) for s in slopes])
             size = max(1.0, abs(float(value)))

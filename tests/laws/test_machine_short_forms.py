@@ -72,7 +72,7 @@ CASES = {
     "Matern in time": process("a", "Matern32(t)"),
     "mean": process("a", mean="b"),
     "counts about a function": process("c", likelihood="poisson"),
-    "overdispersed counts": process("c", likelihood="negative_binomial"),
+    "overdispersed counts": process("c", "Matern12(t)", likelihood="negative_binomial"),
 }  # fmt: skip
 
 
