@@ -41,7 +41,8 @@ def section(fit: Reported) -> Markup:
     parts: list[Markup] = []
     try:
         found = what_if(few)
-        parts += [_curves(found, n_draws, fit.model.data.title), panel(found, fit.model.data.title)]
+        titled = fit.model.data.title
+        parts += [_curves(found, n_draws, titled), element("h3", "What if"), panel(found, titled)]
     except BayeslabError as error:
         parts.append(paragraph(f"There are no curves and no sliders: {error.message}.", class_="mute"))
     if len(expectation.rows) <= _ROWS:
@@ -150,7 +151,6 @@ def panel(found: WhatIf, titled: Callable[[str], str] = str) -> Markup:
     fixed = ", ".join(f"{name} = {value}" for name, value in found.rest.items())
     return joined(
         [
-            element("h3", "What if"),
             element(
                 "div",
                 *controls,

@@ -104,7 +104,9 @@ def _box(k: int, name: str, states: Sequence[str], probabilities: Sequence[float
         for j, (state, p) in enumerate(zip(states, probabilities, strict=True))
     ]
     check = element("label", element("input", type="checkbox", data_do=k), " intervene", class_="mute small")
-    return element("div", element("h4", name), *buttons, check, class_="variable", role="group", aria_label=name)
+    return element(
+        "div", element("div", name, class_="head"), *buttons, check, class_="variable", role="group", aria_label=name
+    )
 
 
 def _largest(scopes: Sequence[Sequence[int]], sizes: Sequence[int]) -> int:

@@ -67,7 +67,7 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 .net > .answer, .net > .value {grid-column: 1 / -1}
 .value select {font: inherit; color: inherit; background: var(--paper); max-width: 100%}
 .value ol:empty {display: none}
- .net h4 {margin: 0 0 .2em; font-size: 1em}
+ .net .head {margin: 0 0 .2em; font-weight: 600}
 .variable {border: 1px solid var(--line); border-radius: 4px; padding: .4em .6em}
 .net button {display: grid; grid-template-columns: minmax(0, 1fr) 5em max-content; gap: .5em;
   width: 100%; font: inherit; color: inherit; background: none;

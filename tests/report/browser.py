@@ -16,8 +16,8 @@ CHROMIUM = shutil.which("chromium")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
 
-def dom(page: str, folder: Path) -> str:
-    """The page after its script has run. Errors of the script and violations of its policy fail the test."""
+def dom(page: str, folder: Path, *options: str) -> str:
+    """The page after its script has run, with further options of Chromium. Errors of the script and violations of its policy fail the test."""
     file = folder / "page.html"
     file.write_text(page, encoding="utf-8")
     words = [
@@ -28,6 +28,7 @@ def dom(page: str, folder: Path) -> str:
         "--enable-logging=stderr",
         f"--user-data-dir={folder / 'profile'}",
         "--host-resolver-rules=MAP * ~NOTFOUND",
+        *options,
         "--dump-dom",
         file.as_uri(),
     ]
