@@ -120,3 +120,13 @@ def test_a_fit_loads_neither_pymc_nor_pytensor(name, tmp_path):
         [sys.executable, "-c", CODE, file, *options], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert done.stdout.splitlines()[-1].strip() == "LOADED", done.stdout[-2000:]
+
+
+@pytest.mark.slow(why="statistical")
+@pytest.mark.parametrize("name", ["coal_regimes", "geyser_clusters", "orings", "crime_factors"])
+def test_the_same_seed_gives_the_same_draws_on_any_number_of_cores(name):
+    few = {"method": "nuts", "seed": 3, "draws": 40, "tune": 60, "chains": 2, "runs": None, "progress": False}
+    first, second = (bl.fit(MODELS / f"{name}.yaml", cores=cores, **few).data_tree["posterior"] for cores in (1, 2))
+    assert first.data_vars.keys() == second.data_vars.keys()
+    for key in first.data_vars:
+        np.testing.assert_array_equal(first[key], second[key])
