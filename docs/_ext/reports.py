@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 REPORTS: dict[str, dict[str, Any]] = {
     "trees": {},
     "geyser_clusters": {"method": "gibbs", "draws": 300, "chains": 2},
-    "coal_regimes": {"method": "gibbs", "draws": 300, "chains": 2},
+    "coal_regimes": {"method": "gibbs"},
     "heart_disease": {},
     "asia_structure": {},
     "galaxies": {},
