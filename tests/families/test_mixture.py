@@ -816,3 +816,21 @@ def test_a_sampled_number_takes_nothing_in_silence(content, code, match):
     _, data = planted()
     with refused(code, match):
         bl.check(mixture(**{"columns": ["y"], "components": "sampled"} | content), data)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        "wide",
+        {"x": 1.0, "y": 2.0},
+        {"covariance": [[1.0, 0.3], [0.3, 2.0]]},
+        [[1.0, 0.3], [2.0]],
+        [[1.0, np.nan], [0.0, 2.0]],  # one triangle alone is a covariance
+        [[1.0, 9.0], [0.3, 2.0]],
+    ],
+)
+def test_a_known_covariance_that_is_none_is_refused(known):
+    """A mapping was a TypeError, and the upper triangle of a matrix was not read."""
+    model = mixture(["x", "y"], covariance="known", known=known)
+    with refused("model.not-a-covariance", "known covariance"):
+        bl.check(model, {"x": np.array([0.1, 1.0, 2.3, 4.0]), "y": np.array([1.0, 0.2, 3.0, 2.0])})

@@ -49,11 +49,26 @@ def gaussian(
             "covariance 'known' and the known variance or matrix go together: give both or neither", code="incomplete"
         )
     if covariance == "known":
-        matrix = np.asarray(known, float)
-        matrix = matrix * np.eye(n_columns) if matrix.ndim == 0 else np.diag(matrix) if matrix.ndim == 1 else matrix
-        if matrix.shape != (n_columns, n_columns) or not np.all(np.linalg.eigvalsh(matrix) > 0):
+        try:
+            matrix = np.asarray(known, float)
+        except (TypeError, ValueError):
             raise OptionError(
-                f"the known covariance of {n_columns} columns must be positive definite", code="not-a-covariance"
+                "the known covariance is a variance, a variance for each column, or a matrix; given:"
+                f" {type(known).__name__} that holds other things than numbers",
+                code="not-a-covariance",
+            ) from None
+        matrix = matrix * np.eye(n_columns) if matrix.ndim == 0 else np.diag(matrix) if matrix.ndim == 1 else matrix
+        # eigvalsh reads one triangle alone, so numbers that are not finite, and unequal triangles, are looked for first
+        if (
+            matrix.shape != (n_columns, n_columns)
+            or not np.isfinite(matrix).all()
+            or not np.allclose(matrix, matrix.T, rtol=1e-9, atol=0)
+            or not np.all(np.linalg.eigvalsh(matrix) > 0)
+        ):
+            raise OptionError(
+                f"the known covariance of {n_columns} columns must be a symmetric, positive definite matrix of finite"
+                " numbers",
+                code="not-a-covariance",
             )
         return FullGaussian(n_columns, "known", matrix, prior)
     if covariance in ("full", "tied"):
