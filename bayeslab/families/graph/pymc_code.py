@@ -525,6 +525,7 @@ class Printer:
         finally:
             self.lookup = now
         assert isinstance(node.args[1], ast.Constant)
+        assert isinstance(node.args[1].value, int | float)
         steps, random, undefined = int(node.args[1].value), code.random, dict(code.undefined)
         if self.axes_of(code):
             return self._lag_of_states(code, steps, start)

@@ -97,6 +97,8 @@ class _Script:
         # Initial values of chains; pymc_extras does not accept them in the model.
         self.starts: dict[str, Any] = {}
         self._built: Any = None
+        #: Numbers of first rows without a distribution, by dimension, of the node that is being written.
+        self._undefined: dict[str, int] = {}
 
     # -- names
 
@@ -211,8 +213,10 @@ class _Script:
 
     def _hide(self) -> None:
         """Make every discrete node that is summed out an axis along its states."""
+        from bayeslab.families.graph.path_sums import Sums  # imports PyTensor
+
         found = self.posterior.elimination()
-        if found is None:
+        if found is None or not isinstance(found[1], Sums):
             raise not_exported(f"'{self.summed[0]}', summed out,", *self.nodes[self.summed[0]].path)
         for latent in found[1].latents:
             name = latent.name.removesuffix("_unobserved")
@@ -694,7 +698,7 @@ class _Script:
         tree = node.expression.tree
         assert isinstance(tree, ast.Call)
         word, variable, dims = str(node.distribution), self.names.of(node.name), node.dims
-        self._undefined: dict[str, int] = {}
+        self._undefined = {}
         if node.name in self.hidden:
             self._label(node, tree)
             return

@@ -130,7 +130,7 @@ def _number(var: Var, n: int) -> _Terms:
             parts[-1] = parts[-1].scaled(-1.0)
         known = [part for part in parts if part is not None]
         if len(known) == len(parts) and any(part.known.any() for part in known):
-            return _Terms(sum(part.known for part in known), sum((part.products for part in known), ()))
+            return _Terms(sum((part.known for part in known), np.zeros(n)), sum((part.products for part in known), ()))
     return _Terms(np.zeros(n), ((np.ones((n, 1)), var[:1]),))
 
 

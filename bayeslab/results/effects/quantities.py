@@ -219,9 +219,10 @@ def _possible(each: Mapping[str, Callable[[], _Parts]], *, everything: bool) -> 
             errors[name] = error
     if not parts:
         raise next(iter(errors.values()))
-    for name, error in errors.items():
-        warnings.warn(f"'{name}' is left out: {error.message}", UserWarning, stacklevel=4)
-    return parts, {name: error.message for name, error in errors.items()}
+    left_out = {name: error.message for name, error in errors.items()}
+    for name, message in left_out.items():
+        warnings.warn(f"'{name}' is left out: {message}", UserWarning, stacklevel=4)
+    return parts, left_out
 
 
 def _odds_ratio(each: list[np.ndarray]) -> np.ndarray:
