@@ -614,7 +614,7 @@ def test_a_hidden_markov_model_and_its_expansion_have_the_same_density(name):
     spec = {"family": "hmm", "states": 2} | CHAINS[name]
     model = bl.Model(data={"rows": "row"}, model={key: value for key, value in spec.items() if value is not None})
     data = table()
-    maps = {**triangle("x", "z", "y"), "variance": variance}
+    maps = {**triangle("x", "z", "y"), "variance": variance, "durations": lambda given: given["duration"]}
     agree_by_name(bl.to_pymc(model, data), bl.to_pymc(bl.expand(model, data), data), maps)
 
 

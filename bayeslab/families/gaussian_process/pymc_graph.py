@@ -61,10 +61,11 @@ def with_approximation(model: Model, resolved: Resolved) -> pymc.Model:
                 named[n] if n in named else value_or_zero(PYMC, resolved, n) for n in regression.likelihood.parameters
             ]
         vector = [*theta, *noises, *coefficients]
-        log_density = regression.log_marginal
         if not resolved.gaussian and resolved.spec.approximation == "hsgp":
             vector.append(pm.Normal("_z", 0.0, 1.0, shape=regression.basis.n_functions))
             log_density = regression.log_likelihood
+        else:
+            log_density = regression.log_marginal
         flat = pt.concatenate([pt.atleast_1d(pt.as_tensor_variable(x, dtype="float64")).ravel() for x in vector])
         pm.Potential("evidence", python_evidence(log_density, flat))
     return built

@@ -49,7 +49,8 @@ def expectation_of(fit: Fitted) -> Expectation:
 
 def quantity_of(fit: Fitted, expectation: Expectation, scale: Scale) -> str:
     """A description of the expected outcome with the label and the unit of the outcome."""
-    return expectation.quantity(scale, fit.model.data.title(expectation.outcome))
+    source, name = fit.model.data, expectation.outcome
+    return expectation.quantity(scale, source.title(name) if name in source.labels or name in source.units else "")
 
 
 @dataclass(frozen=True, eq=False)
