@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -68,6 +68,9 @@ def command(
     watch: Annotated[
         bool, typer.Option("--watch", help="Fit again whenever the file or its data are saved; no run folder is kept.")
     ] = False,
+    log_to: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Also write the run to a store of experiments: mlflow.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     all_rows: Annotated[bool, typer.Option("--all", help="Show every row of the table.")] = False,
     json: JsonOption = False,
@@ -81,7 +84,7 @@ def command(
         written = {"--method": method, "--chains": chains, "--target-accept": target_accept, "--set": set_}
         written |= {"--backend": backend}
         written |= {"--tune": tune, "--seed": seed, "--name": name} if data is None else {"--scheduler": scheduler}
-        written |= {"--watch": watch or None}
+        written |= {"--watch": watch or None, "--log-to": log_to}
         if ignored := [option for option, value in written.items() if value is not None and value != []]:
             raise typer.BadParameter(f"{ignored[0]} is for a new fit; a resumed run keeps its settings")
     if resume is not None and data is not None:
@@ -102,6 +105,9 @@ def command(
         options |= assignments(set_ or [], elsewhere(fitting.fit) | given)
         if watch and detach:
             raise typer.BadParameter("--watch shows each fit, and --detach none: give one of them")
+        if log_to is not None and (watch or detach):
+            other = "--watch" if watch else "--detach"
+            raise typer.BadParameter(f"--log-to is for a fit in the foreground, without {other}")
         if watch:
             from bayeslab.cli.toolbox.refits import keep_fitting
 
@@ -114,7 +120,10 @@ def command(
         if detach:
             folder = fitting.prepare(file, data, method, seed=seed, runs=runs, name=name, **options)
             return _detached(folder, None, cores, scheduler)
-        result = fitting.fit(file, data, method, seed=seed, progress=not quiet, runs=runs, name=name, **options)
+        tracker = cast(Literal["mlflow"] | None, log_to)  # `fit` checks the name
+        result = fitting.fit(
+            file, data, method, seed=seed, progress=not quiet, runs=runs, name=name, log_to=tracker, **options
+        )
     show(result, json=json, all_rows=all_rows)
     return 3 if result.verdict.status == "fail" else 0
 

@@ -623,7 +623,15 @@ def test_a_hidden_markov_model_and_its_expansion_have_the_same_density(name):
     [
         ({"columns": ["x"], "states": 3, "durations": 4}, "model.durations"),
         ({"columns": ["x", "gap"], "states": 2, "covariance": "full"}, "model.columns"),
-        ({"columns": ["x"], "chains": {"a": 2, "b": 2}, "coupling": "coupled"}, "model.coupling"),
+        (
+            {
+                "columns": ["x", "z"],
+                "chains": {"a": 2, "b": 2},
+                "coupling": "coupled",
+                "emits": {"a": ["x"], "b": ["z"]},
+            },
+            "model.coupling",
+        ),
         ({"columns": ["x", "z"], "chains": {"a": 2, "b": 2}}, "model.chains"),
     ],
 )
