@@ -384,12 +384,19 @@ def _added(first: _Sum, rest: list[Binary]) -> _Sum:
         for term in right.terms:
             if adds:
                 kept.setdefault(frozenset(term), term)
-            else:
-                kept.pop(frozenset(term), None)
+            elif kept.pop(frozenset(term), None) is None:
+                raise _bad(_nothing_to_remove(term), code="misplaced")
         if right.intercept is not None:
             intercept = right.intercept is adds
         _allowed(len(kept))
     return _Sum(tuple(kept.values()), intercept)
+
+
+def _nothing_to_remove(term: Term) -> str:
+    name = ":".join(factor.text for factor in term)
+    if name.startswith("offset("):
+        return f"'- {name}' would remove a term; a known part is subtracted by the offset of its negative, offset(-x)"
+    return f"'- {name}' removes a term that the formula does not have so far; arithmetic is written I(x - z)"
 
 
 def _binary(tree: Binary) -> _Sum:

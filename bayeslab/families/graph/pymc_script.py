@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, pymc_class
+from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS
 from bayeslab.errors import ModelError
 from bayeslab.families.graph.gaps import nodes_with_gaps
 from bayeslab.families.graph.posterior import GraphPosterior
 from bayeslab.families.graph.processes import basis_of, inputs_of, process_of
 from bayeslab.families.graph.pymc_code import Printer
 from bayeslab.families.graph.pymc_data import Names, ScriptData, literal
+from bayeslab.families.graph.pymc_distributions import DistributionPrinter
 from bayeslab.families.graph.pymc_functions import function_text
 from bayeslab.families.graph.pymc_helpers import helpers_in
 from bayeslab.families.graph.pymc_hidden import (
@@ -31,18 +32,12 @@ from bayeslab.families.graph.pymc_hidden import (
     sum_of_labels,
 )
 from bayeslab.families.graph.pymc_integrals import Linear, NotSplit, split
+from bayeslab.families.graph.pymc_layout import statement_lines
 from bayeslab.families.graph.pymc_states import StatesText, states_text
-from bayeslab.families.graph.pymc_values import Code, filled, not_exported
+from bayeslab.families.graph.pymc_values import Code, filled, not_exported, with_keywords
 from bayeslab.language.nodes import Node, bound_arguments, call_name, nodes_of, units
 
 __all__ = ["script"]
-
-_WIDTH = 110
-# Distributions that need more than a call with their parameters.
-_SPECIAL = frozenset(
-    ("LKJCorr", "CAR", "ICAR", "Interpolated", "AR", "GARCH11", "RandomWalk", "MvGaussianRandomWalk",
-     "MvStudentTRandomWalk", "StickBreakingWeights", "OrderedMultinomial", "MatrixNormal", "Wishart")
-)  # fmt: skip
 
 
 def script(posterior: GraphPosterior, folder: Path, out: Path, comments: Mapping[str, str] | None = None) -> str:
@@ -79,6 +74,7 @@ class _Script:
         self.columns = data.names()
         self.values: dict[str, Code] = {}
         self.printer = Printer(self.lookup, data.labels, self.past, self.data.length)
+        self.distributions = DistributionPrinter(self.printer, self.data.length)
         self.lines: list[str] = []
         self.before: list[str] = []
         self.late: dict[str, int] = {}
@@ -97,8 +93,6 @@ class _Script:
         # Initial values of chains; pymc_extras does not accept them in the model.
         self.starts: dict[str, Any] = {}
         self._built: Any = None
-        #: Numbers of first rows without a distribution, by dimension, of the node that is being written.
-        self._undefined: dict[str, int] = {}
 
     # -- names
 
@@ -276,9 +270,9 @@ class _Script:
         batch, core = dims[: len(dims) - support], dims[len(dims) - support :]
         given = bound_arguments(tree, "Bernoulli") if call_name(tree) == "Bernoulli" else {}
         if "p" in given and axes:
-            p = self.parameter(given["p"], (*batch, *axes), (), 0, apart=False)
+            p = self.distributions.parameter(given["p"], (*batch, *axes), (), 0, apart=False)
             return filled("log_bernoulli(P, Y)", P=p, Y=value)
-        return filled("pm.logp(D, Y)", D=self.distribution(tree, (*batch, *axes, *core), None), Y=value)
+        return filled("pm.logp(D, Y)", D=self.distributions.write(tree, (*batch, *axes, *core), None), Y=value)
 
     @staticmethod
     def _support(tree: ast.Call) -> int:
@@ -294,15 +288,14 @@ class _Script:
         axes = [axis for axis in self.printer.axes if axis in met]
         self.printer.padded = tuple(axes) if len(axes) > 1 else ()
         observed = self.data.observed(node.name, dims, discrete=False)
-        self._undefined = {}
+        self.distributions.undefined = {}
         self._log_density(tree, dims, axes, observed.tree)
-        rows = self._undefined.get(dims[-1], 0)
+        rows = self.distributions.undefined.get(dims[-1], 0)
         value: ast.expr = observed.tree
         if rows:
             if support:
                 raise not_exported(f"'{node.name}', whose first rows have no distribution,", *node.path)
             value = filled(f"A[{', '.join([':'] * (len(dims) - 1) + [f'{rows}:'])}]", A=value)
-            self._late = (dims[-1], rows)
         term = self.bound.term(node.name, missing=True)
         absent = self._absent(node)
         variable = self.names.of(f"log_p_{node.name}")
@@ -319,9 +312,9 @@ class _Script:
         if node.discrete and (term.codes is None) and np.asarray(term.value).dtype.kind == "f":
             cells = filled("A.astype(int)", A=cells)
         try:
-            log_p = self._log_density(tree, dims, axes, cells)
+            with self.distributions.later_rows(dims[-1], rows):
+                log_p = self._log_density(tree, dims, axes, cells)
         finally:
-            self.__dict__.pop("_late", None)
             self.printer.padded = ()
         if np.any(absent):
             log_p = filled("pt.where(K, A, 0.0)", K=known, A=log_p)
@@ -348,7 +341,7 @@ class _Script:
             self.lines.append("")
             self.lines.append(f"    # The data's log probability, with {names} summed out.")
             name = "_".join([*(one.node.name for one in group), "summed_out"])
-            self.lines += _statement_lines("    ", filled("pm.Potential(N, A)", N=repr(name), A=total), "    ")
+            self.lines += statement_lines("    ", filled("pm.Potential(N, A)", N=repr(name), A=total), "    ")
 
     def _chain(self, each: HiddenNode) -> ChainCode:
         node = each.node
@@ -386,9 +379,9 @@ class _Script:
         self.lines.append("")
         self.lines.append(f"    # Probabilities of the states of {node.name} given the state before.")
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute) and tree.func.attr == "transpose":
-            self.lines += _statement_lines(f"    {variable} = ", tree.func.value, "    ")
+            self.lines += statement_lines(f"    {variable} = ", tree.func.value, "    ")
             tree = ast.Call(ast.Attribute(ast.Name(variable), "transpose"), tree.args, [])
-        self.lines += _statement_lines(f"    {variable} = ", tree, "    ")
+        self.lines += statement_lines(f"    {variable} = ", tree, "    ")
         return ast.Name(variable)
 
     def _moves(self, node: Node, tree: ast.expr) -> Code:
@@ -458,7 +451,7 @@ class _Script:
         if label not in self.values:
             code = self.printer.print(tree)
             variable = self.names.of(label)
-            self.lines += _statement_lines(f"    {variable} = ", self.printer.aligned(code, node.dims), "    ")
+            self.lines += statement_lines(f"    {variable} = ", self.printer.aligned(code, node.dims), "    ")
             self.values[label] = Code(ast.Name(variable), node.dims, code.random)
         return ast.Name(label)
 
@@ -504,7 +497,7 @@ class _Script:
             starts = filled("np.append(True, S[1:] != S[:-1])", S=self.printer.print(column).tree)
         system = StatesText.together(blocks)
         call = filled("kalman_log_evidence(Y, offset=M, sd=D, starts=S)", Y=observed, M=offset, D=sigma, S=starts)
-        call = self._with(call, **{key: ast.parse(text, mode="eval").body for key, text in system.items()})
+        call = with_keywords(call, **{key: ast.parse(text, mode="eval").body for key, text in system.items()})
         self._potential(node, call, [*form.parts])
 
     def _jointly_normal(self, node: Node, form: Linear, offset: ast.expr, sigma: ast.expr, observed: ast.expr) -> None:
@@ -542,7 +535,7 @@ class _Script:
         )  # fmt: skip
         variable = self.names.of(node.name)
         self.lines.append(f"    # The rows together, with {' and '.join(form.parts)} integrated out.")
-        self._statement(node, variable, self._with(call, dims=_names(node.dims), observed=observed))
+        self._statement(node, variable, with_keywords(call, dims=_names(node.dims), observed=observed))
 
     def _all_apart(self, form: Linear) -> bool:
         """Whether every row has inputs of its own."""
@@ -629,7 +622,7 @@ class _Script:
         comment = self.comments.get(node.key)
         self.lines += ["", *(f"    # {line}" for line in (comment or "").splitlines())]
         self.lines.append(f"    def {function}({', '.join([*passed, last, *free])}):")
-        self.lines += [*_statement_lines("        return ", step.tree, "        "), ""]
+        self.lines += [*statement_lines("        return ", step.tree, "        "), ""]
         rows = [filled("pt.as_tensor(A)", A=code.tree) for code in by_row.values()]
         sizes = {"n_steps": None if rows else self.data.length(time)}
         call = filled(
@@ -639,8 +632,8 @@ class _Script:
             A=filled("pt.as_tensor(A).astype('float64')", A=start.tree),
             O=ast.List([code.tree for code in others.values()]),
         )
-        value = filled("pm.Deterministic(N, A)", N=repr(node.name), A=self._with(call, **sizes))
-        self.lines += _statement_lines(f"    {variable} = ", self._with(value, dims=_names(node.dims)), "    ")
+        value = filled("pm.Deterministic(N, A)", N=repr(node.name), A=with_keywords(call, **sizes))
+        self.lines += statement_lines(f"    {variable} = ", with_keywords(value, dims=_names(node.dims)), "    ")
         self.values[node.name] = Code(ast.Name(variable), node.dims, True)
 
     def _statement(self, node: Node, variable: str | None, tree: ast.expr, *, inside: bool = True) -> None:
@@ -650,7 +643,7 @@ class _Script:
         comment = self.comments.get(node.key)
         lines += [f"{indent}# {line}" for line in comment.splitlines()] if comment else []
         head = f"{indent}{variable} = " if variable else indent
-        lines += _statement_lines(head, tree, indent)
+        lines += statement_lines(head, tree, indent)
 
     def _deterministic(self, node: Node) -> None:
         if self.integrated and node.parents & self.tied:
@@ -687,7 +680,7 @@ class _Script:
         else:
             tree = tree if whole else self._broadcast(tree, node.dims, "pt")
             call = filled("pm.Deterministic(N, A)", N=repr(node.name), A=tree)
-            self._statement(node, variable, self._with(call, dims=_names(node.dims)))
+            self._statement(node, variable, with_keywords(call, dims=_names(node.dims)))
         self.values[node.name] = Code(ast.Name(variable), node.dims, code.random, undefined=undefined)
 
     def _broadcast(self, tree: ast.expr, dims: Sequence[str], module: str) -> ast.expr:
@@ -698,7 +691,7 @@ class _Script:
         tree = node.expression.tree
         assert isinstance(tree, ast.Call)
         word, variable, dims = str(node.distribution), self.names.of(node.name), node.dims
-        self._undefined = {}
+        self.distributions.undefined = {}
         if node.name in self.hidden:
             self._label(node, tree)
             return
@@ -717,10 +710,12 @@ class _Script:
         if word in ("Ordered", "PositiveOrdered"):
             (inner,) = bound_arguments(tree, word).values()
             assert isinstance(inner, ast.Call)
-            call = self.distribution(inner, dims, node.name)
+            call = self.distributions.write(inner, dims, node.name)
             extra["transform"] = filled("pm.distributions.transforms.ordered")
             if word == "PositiveOrdered":
-                call = filled("pm.Truncated(N, D, lower=0)", N=repr(node.name), D=self.distribution(inner, dims, None))
+                call = filled(
+                    "pm.Truncated(N, D, lower=0)", N=repr(node.name), D=self.distributions.write(inner, dims, None)
+                )
                 extra["transform"] = filled("pm.distributions.transforms.Ordered(positive=True)")
                 extra["default_transform"] = ast.Constant(None)
             start = self._start(node.name)
@@ -729,15 +724,15 @@ class _Script:
             else:
                 extra["initval"] = literal(start)
         else:
-            call = self.distribution(tree, dims, node.name)
+            call = self.distributions.write(tree, dims, node.name)
         if word == "LogitNormal":
             extra["default_transform"] = filled("pm.distributions.transforms.logodds")
-        rows = self._undefined.get(dims[-1], 0) if dims else 0
+        rows = self.distributions.undefined.get(dims[-1], 0) if dims else 0
         if rows:
             self._conditioned(node, tree, rows, observed)
             return
         extra = {"dims": _names(dims), "observed": observed.tree if observed else None, **extra}
-        self._statement(node, variable, self._with(call, **extra))
+        self._statement(node, variable, with_keywords(call, **extra))
         self.values[node.name] = Code(ast.Name(variable), dims, True)
         if observed is not None:
             self._bind_to_data(node)
@@ -762,7 +757,7 @@ class _Script:
             self.tied.add(node.name)
             return
         call = filled("pm.Deterministic(N, A)", N=repr(node.name), A=ast.parse(made.value, mode="eval").body)
-        self.lines += _statement_lines(f"    {variable} = ", self._with(call, dims=_names(node.dims)), "    ")
+        self.lines += statement_lines(f"    {variable} = ", with_keywords(call, dims=_names(node.dims)), "    ")
         self.values[node.name] = Code(ast.Name(variable), node.dims, True)
 
     def _bind_to_data(self, node: Node) -> None:
@@ -782,13 +777,10 @@ class _Script:
             raise not_exported(f"'{node.name}', whose first rows have no distribution,", *node.path)
         late = f"{node.dims[0]}_from_{rows}"
         self.late[late] = rows
-        self._late = (node.dims[0], rows)
-        try:
-            call = self.distribution(tree, node.dims, node.name)
-        finally:
-            del self._late
+        with self.distributions.later_rows(node.dims[0], rows):
+            call = self.distributions.write(tree, node.dims, node.name)
         later_rows = filled("A[K:]", A=self.data.column(node.name).tree, K=str(rows))
-        self._statement(node, self.names.of(node.name), self._with(call, dims=_names((late,)), observed=later_rows))
+        self._statement(node, self.names.of(node.name), with_keywords(call, dims=_names((late,)), observed=later_rows))
         self.values[node.name] = self.data.column(node.name)
 
     def _cholesky(self, node: Node, tree: ast.Call) -> None:
@@ -798,7 +790,7 @@ class _Script:
         given = bound_arguments(tree, "LKJCholeskyCov")
         inner, size = given["sd_dist"], self.data.length(node.dims[0])
         assert isinstance(inner, ast.Call)
-        deviations = self._with(self.distribution(inner, node.dims[:1], None), shape=size)
+        deviations = with_keywords(self.distributions.write(inner, node.dims[:1], None), shape=size)
         eta = self.printer.print(given["eta"]).tree
         try:
             lacking = correction(float(ast.literal_eval(given["eta"])), len(self.bound.labels[node.dims[0]]))
@@ -832,123 +824,6 @@ class _Script:
         value = self._built.rvs_to_initial_values[self._built[name]]
         return np.array([float(f"{x:.4g}") for x in np.ravel(np.asarray(value))]).reshape(np.shape(value))
 
-    @staticmethod
-    def _with(call: ast.expr, **extra: ast.expr | None) -> ast.expr:
-        assert isinstance(call, ast.Call)
-        more = [ast.keyword(name, value) for name, value in extra.items() if value is not None]
-        return ast.Call(call.func, call.args, [*call.keywords, *more])
-
-    # -- distributions
-
-    def distribution(self, tree: ast.expr, dims: tuple[str, ...], name: str | None) -> ast.expr:
-        """The call of a distribution: of a node, or, if ``name`` is None, of a component of another distribution."""
-        assert isinstance(tree, ast.Call)
-        word = str(call_name(tree))
-        if word in ("Truncated", "Censored"):
-            return self._bounded(word, tree, dims, name)
-        if word == "Mixture":
-            return self._mixture(tree, dims, name)
-        if word == "StickBreaking":
-            return self._stick_breaking(tree, dims, name)
-        entry = DISTRIBUTIONS[word]
-        plain = word not in MODIFIERS and word not in _SPECIAL and not entry.distributions and not entry.lengths
-        if not plain or not _is_pymc_class(word):
-            raise not_exported(f"the distribution {word}")
-        batch = dims[: len(dims) - entry.support]
-        core_dims = dims[len(dims) - entry.support :]
-        keywords = []
-        for key, value in bound_arguments(tree, word).items():
-            if key in entry.fixed or key == "n_zerosum_axes":
-                raise not_exported(f"the argument {key} of {word}")
-            parameter = self.parameter(value, batch, core_dims, entry.core.get(key, 0), apart=key in entry.apart)
-            keywords.append(ast.keyword(key, parameter))
-        if word in ("OrderedLogistic", "OrderedProbit"):
-            keywords.append(ast.keyword("compute_p", ast.Constant(False)))
-        return _distribution_call(word, name, [], keywords)
-
-    def parameter(
-        self, tree: ast.expr, batch: tuple[str, ...], core_dims: tuple[str, ...], core: int, *, apart: bool
-    ) -> ast.expr:
-        """A parameter: batch dimensions first, then the dimensions of one value of the parameter."""
-        code = self._late_rows(self.printer.print(tree))
-        if core == 0:
-            (code,) = self.printer.named([code], batch) if batch else [code]
-            return self.printer.aligned(code, batch)
-        rest = tuple(d for d in code.dims if d not in batch or d is None)
-        if len(rest) < core:
-            if core == 1 and core_dims and not rest and not code.dims and not apart:
-                return filled(
-                    "np.full(K, A)" if not code.random else "A * np.ones(K)",
-                    K=self.data.length(core_dims[-1]),
-                    A=code.tree,
-                )
-            raise not_exported(f"'{ast.unparse(tree)}', one value for a vector of parameters,")
-        if None in code.dims:
-            return code.tree
-        head = tuple(d for d in batch if d in code.dims)
-        return self.printer.aligned(code, (*(batch if head else ()), *rest))
-
-    def _late_rows(self, code: Code) -> Code:
-        for dim, rows in code.undefined.items():
-            self._undefined[dim] = max(self._undefined.get(dim, 0), rows)
-        late = self.__dict__.get("_late")
-        if late is None or late[0] not in code.dims:
-            return code
-        place = code.dims.index(late[0])
-        index = ", ".join([*[":"] * place, f"{late[1]}:"])
-        return replace(code, tree=filled(f"A[{index}]", A=code.tree), undefined={})
-
-    def _bounded(self, word: str, tree: ast.Call, dims: tuple[str, ...], name: str | None) -> ast.expr:
-        given = bound_arguments(tree, word)
-        keywords = []
-        for side in ("lower", "upper"):
-            value = given.get(side, ast.Constant(None))
-            none = isinstance(value, ast.Constant) and value.value is None
-            bound = ast.Constant(None) if none else self.parameter(value, dims, (), 0, apart=False)
-            keywords.append(ast.keyword(side, bound))
-        return _distribution_call(word, name, [self.distribution(given["dist"], dims, None)], keywords)
-
-    def _stick_breaking(self, tree: ast.Call, dims: tuple[str, ...], name: str | None) -> ast.expr:
-        """PyMC's stick-breaking weights: K is the number of breaks, one less than of weights; there is no discount."""
-        given = bound_arguments(tree, "StickBreaking")
-        if "discount" in given:
-            raise not_exported("StickBreaking with a discount")
-        breaks = filled("L - 1", L=self.data.length(dims[-1]))
-        alpha = self.parameter(given["alpha"], dims[:-1], dims[-1:], 0, apart=False)
-        return _distribution_call(
-            "StickBreakingWeights", name, [], [ast.keyword("alpha", alpha), ast.keyword("K", breaks)]
-        )
-
-    def _mixture(self, tree: ast.Call, dims: tuple[str, ...], name: str | None) -> ast.expr:
-        given = bound_arguments(tree, "Mixture")
-        weights, parts = self.printer.print(given["w"]), given["comp_dists"]
-        several = isinstance(parts, ast.List | ast.Tuple)
-        first = parts.elts[0] if isinstance(parts, ast.List | ast.Tuple) else parts
-        word = str(call_name(first))
-        support = DISTRIBUTIONS[word].support if word in DISTRIBUTIONS else 0
-        batch = dims[: len(dims) - support]
-        component_dims = [d for d in weights.dims if d not in batch or d is None]
-        if len(component_dims) != 1 or support:
-            raise not_exported("a Mixture of multivariate components, or with weights along no single dimension,")
-        head = tuple(d for d in batch if d in weights.dims)
-        w = (
-            weights.tree
-            if None in weights.dims
-            else self.printer.aligned(weights, (*(batch if head else ()), component_dims[0]))
-        )
-        if several:
-            assert isinstance(parts, ast.List | ast.Tuple)
-            components: ast.expr = ast.List([self.distribution(part, dims, None) for part in parts.elts])
-        else:
-            component = component_dims[0]
-            if component is None:
-                raise not_exported("a Mixture whose weights have no named dimension")
-            components = self.distribution(parts, (*batch, component), None)
-            assert isinstance(components, ast.Call)
-            shape = ast.Tuple([self.data.length(d) for d in (*batch, component)])
-            components = self._with(components, shape=shape)
-        return _distribution_call("Mixture", name, [], [ast.keyword("w", w), ast.keyword("comp_dists", components)])
-
 
 class _Replaced(ast.NodeTransformer):
     """A tree with a name in place of some calls."""
@@ -963,59 +838,7 @@ class _Replaced(ast.NodeTransformer):
         return node
 
 
-def _distribution_call(word: str, name: str | None, arguments: list[ast.expr], keywords: list[ast.keyword]) -> ast.Call:
-    """``pm.Normal("x", ...)``, or ``pm.Normal.dist(...)`` without a name."""
-    func = filled(f"pm.{word}" if name is not None else f"pm.{word}.dist")
-    return ast.Call(func, [*([ast.Constant(name)] if name is not None else []), *arguments], keywords)
-
-
-def _is_pymc_class(word: str) -> bool:
-    import pymc as pm
-
-    made = vars(pm).get(word)
-    return made is not None and pymc_class(word) is made
-
-
 def _names(dims: Sequence[str]) -> ast.expr | None:
     if not dims:
         return None
     return ast.Constant(dims[0]) if len(dims) == 1 else ast.Tuple([ast.Constant(dim) for dim in dims])
-
-
-def _statement_lines(head: str, tree: ast.expr, indent: str) -> list[str]:
-    """The lines of a statement: one, or, if it is too long, one for each argument or item."""
-    return _broken(head, tree, "", indent)
-
-
-def _broken(head: str, tree: ast.expr, end: str, indent: str) -> list[str]:
-    line = f"{head}{ast.unparse(tree)}{end}"
-    inner, parts = f"{indent}    ", list[tuple[str, ast.expr]]()
-    if isinstance(tree, ast.Call):
-        opening, closing = f"{ast.unparse(tree.func)}(", ")"
-        parts = [("", argument) for argument in tree.args]
-        parts += [(f"{named.arg}=", named.value) for named in tree.keywords]
-    elif isinstance(tree, ast.List):
-        opening, closing = "[", "]"
-        parts = [("", item) for item in tree.elts]
-    elif isinstance(tree, ast.BinOp) and len(line) > _WIDTH and len(terms := _terms(tree)) > 1:
-        first, *others = terms
-        lines = [f"{inner}{ast.unparse(first[1])}", *(f"{inner}{sign} {ast.unparse(term)}" for sign, term in others)]
-        return [f"{head}(", *lines, f"{indent}){end}"]
-    elif isinstance(tree, ast.Subscript) and len(line) > _WIDTH and len(_terms(tree.value)) > 1:
-        index = ast.unparse(ast.Subscript(ast.Name("x"), tree.slice))[1:]
-        lines = _broken(head, tree.value, f"{index}{end}", indent)
-        return lines if len(lines) > 1 else [line]
-    if len(line) <= _WIDTH or not parts:
-        return [line]
-    broken = [part for name, value in parts for part in _broken(f"{inner}{name}", value, ",", inner)]
-    return [f"{head}{opening}", *broken, f"{indent}{closing}{end}"]
-
-
-def _terms(tree: ast.expr) -> list[tuple[str, ast.expr]]:
-    """The terms of a sum with their signs."""
-    if not isinstance(tree, ast.BinOp) or not isinstance(tree.op, ast.Add | ast.Sub):
-        return [("+", tree)]
-    sign = "+" if isinstance(tree.op, ast.Add) else "-"
-    if isinstance(tree.right, ast.BinOp) and isinstance(tree.right.op, ast.Add | ast.Sub):
-        return [("+", tree)]  # the right side would need brackets
-    return [*_terms(tree.left), (sign, tree.right)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from bayeslab.errors import ModelError
 
-__all__ = ["Axis", "Code", "filled", "not_exported"]
+__all__ = ["Axis", "Code", "filled", "not_exported", "with_keywords"]
 
 
 def not_exported(what: str, *path: str) -> ModelError:
@@ -99,3 +99,10 @@ def filled(template: str, **parts: ast.expr | str) -> ast.expr:
     tree = _Filled(trees).visit(ast.parse(template, mode="eval").body)
     assert isinstance(tree, ast.expr)
     return tree
+
+
+def with_keywords(call: ast.expr, **extra: ast.expr | None) -> ast.Call:
+    """A call with more keywords; those that are None are left out."""
+    assert isinstance(call, ast.Call)
+    more = [ast.keyword(name, value) for name, value in extra.items() if value is not None]
+    return ast.Call(call.func, call.args, [*call.keywords, *more])
