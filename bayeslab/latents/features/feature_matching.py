@@ -12,6 +12,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from bayeslab.latents.assignment import best_assignments
+
 __all__ = ["match_columns", "permutations", "principal_axes", "rotated", "turned"]
 
 
@@ -48,15 +50,13 @@ def permutations(loadings: np.ndarray, *, turning: bool = False, passes: int = 2
     n_draws, _, k = loadings.shape
     moves, signs = np.tile(np.arange(k), (n_draws, 1)), np.ones((n_draws, k))
     mean, squares = loadings[-1], (loadings**2).sum(axis=1)[:, None, :]
-    rows = np.arange(k)
     for _ in range(passes):
-        before = moves.copy(), signs.copy()
+        before = moves, signs
         inner = np.einsum("dk,sdj->skj", mean, loadings)
         facing = np.where(inner < 0, -1.0, 1.0) if turning else np.ones(inner.shape)
         apart = (mean**2).sum(axis=0)[:, None] - 2 * facing * inner + squares
-        for s in range(n_draws):
-            moves[s] = linear_sum_assignment(apart[s])[1]
-            signs[s] = facing[s, rows, moves[s]]
+        moves = best_assignments(apart)
+        signs = np.take_along_axis(facing, moves[:, :, None], axis=2)[..., 0]
         mean = (np.take_along_axis(loadings, moves[:, None, :], axis=2) * signs[:, None, :]).mean(axis=0)
         if np.array_equal(moves, before[0]) and np.array_equal(signs, before[1]):
             break

@@ -35,6 +35,7 @@ from typing import Literal
 import numpy as np
 
 from bayeslab.errors import DataError, OptionError, hint
+from bayeslab.latents.assignment import best_assignments
 
 __all__ = [
     "MOST_PAIRED",
@@ -154,8 +155,6 @@ def relabel_to_pivot(labels: np.ndarray, n_components: int, pivot: np.ndarray | 
     pivot : ndarray (N,) of int, optional
         Default: the draw with the smallest expected Binder loss.
     """
-    from scipy.optimize import linear_sum_assignment
-
     _check_labels(labels)
     if pivot is None:
         # A thousand rows suffice to find a typical draw.
@@ -167,12 +166,10 @@ def relabel_to_pivot(labels: np.ndarray, n_components: int, pivot: np.ndarray | 
         raise OptionError(
             f"the pivot has labels up to {pivot.max()}; there are {n_components} components", code="out-of-range"
         )
-    out = np.empty((len(labels), n_components), int)
-    for s, draw in enumerate(labels):
-        agree = np.bincount(pivot * n_components + draw, minlength=n_components**2).reshape(n_components, n_components)
-        # A slight preference for the existing numbering resolves ties consistently.
-        out[s] = linear_sum_assignment(agree + 1e-9 * np.eye(n_components), maximize=True)[1]
-    return out
+    agree = np.stack([np.bincount(pivot * n_components + draw, minlength=n_components**2) for draw in labels])
+    # A slight preference for the existing numbering resolves ties consistently.
+    preferred = agree.reshape(-1, n_components, n_components) + 1e-9 * np.eye(n_components)
+    return best_assignments(-preferred)
 
 
 def relabel_by_probabilities(probabilities: np.ndarray, *, max_iterations: int = 100) -> np.ndarray:
@@ -191,8 +188,6 @@ def relabel_by_probabilities(probabilities: np.ndarray, *, max_iterations: int =
 
 def _agreed(probabilities: np.ndarray, permutations: np.ndarray, max_iterations: int) -> tuple[float, np.ndarray]:
     """Divergence (up to a constant) and permutations at convergence."""
-    from scipy.optimize import linear_sum_assignment
-
     divergence = np.inf
     for _ in range(max_iterations):
         moved = np.take_along_axis(probabilities, permutations[:, None, :], axis=2)
@@ -200,7 +195,7 @@ def _agreed(probabilities: np.ndarray, permutations: np.ndarray, max_iterations:
         before, divergence = divergence, -float(np.sum(moved * log_average))
         if not divergence < before - 1e-12 * abs(before):
             break
-        permutations = np.stack([linear_sum_assignment(-log_average.T @ p)[1] for p in probabilities])
+        permutations = best_assignments(-log_average.T @ probabilities)
     return divergence, permutations
 
 

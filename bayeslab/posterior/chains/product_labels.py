@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
+from bayeslab.latents.assignment import best_assignments
 from bayeslab.posterior.draws import evenly
 from bayeslab.posterior.relabelling import probabilities_at
 
@@ -275,11 +275,13 @@ def _nearest(chain: ProductChain, freedom: Freedom, marginals: list[np.ndarray],
     moves = Moves.none(n_draws, chain.sizes)
     for group in freedom.groups:
         fits = {(c, s): _fit(chain, freedom, marginals, log_middle, c, s) for c in group for s in group}
-        for draw in range(n_draws):
-            costs = np.array([[fits[c, s][0][draw] for s in group] for c in group])
-            for c, s in zip(group, linear_sum_assignment(costs)[1], strict=True):
-                moves.sources[draw, c] = group[s]
-                moves.orders[c][draw] = fits[c, group[s]][1][draw]
+        costs = np.stack([np.stack([fits[c, s][0] for s in group], axis=1) for c in group], axis=1)
+        sources = np.array(group)[best_assignments(costs)]
+        for place, c in enumerate(group):
+            moves.sources[:, c] = sources[:, place]
+            for s in group:
+                came = sources[:, place] == s
+                moves.orders[c][came] = fits[c, s][1][came]
     if chain.coupling == "switching":
         moves.orders[0][:] = moves.sources[:, 1:] - 1
     return moves
@@ -297,7 +299,7 @@ def _fit(
     cost = -np.einsum("tk,dtl->dkl", log_middle[c], marginals[s])
     size = chain.sizes[c]
     if freedom.states[c]:
-        orders = np.stack([linear_sum_assignment(costs)[1] for costs in cost])
+        orders = best_assignments(cost)
     else:
         orders = np.tile(np.arange(size), (len(cost), 1))
     total = np.take_along_axis(cost, orders[:, :, None], axis=2)[..., 0].sum(axis=1)
