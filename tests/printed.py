@@ -117,19 +117,16 @@ def missing(shown: list[str], *streams: list[str]) -> list[str]:
     lost, at, columns = [], [0] * len(streams), None
     for line in shown:
         words = line.rstrip().removesuffix("\\").split()
-        if len(set(words) & _STATISTICS) >= 2 and not any(map(NUMBER.fullmatch, words)):
-            columns = words
+        head = len(set(words) & _STATISTICS) >= 2 and not any(map(NUMBER.fullmatch, words))
+        if head:  # left of the first statistic are the names of the rows' labels
+            columns = words[min(words.index(word) for word in _STATISTICS & set(words)) :]
         elif not words or words[0] in ("PASS", "WARN", "FAIL"):
             columns = None
         if line.strip() in ("", "...", "…"):
             continue
         for number, stream in enumerate(streams):
             place = next(
-                (
-                    k
-                    for k in range(at[number], len(stream))
-                    if same(line, stream[k], columns if columns is not words else None)
-                ),
+                (k for k in range(at[number], len(stream)) if same(line, stream[k], None if head else columns)),
                 None,
             )
             if place is not None:

@@ -207,6 +207,20 @@ def test_rows_of_a_posterior_are_compared_in_its_standard_deviations(row, equal)
 
 
 @pytest.mark.parametrize(
+    ("row", "equal"),
+    [
+        ("0  6.351  6.11  -3.149  15.77", True),
+        ("0  9.351  6.11  -3.149  15.77", False),
+        ("0  6.351  6.11  -5.149  15.77", False),
+        ("1  6.351  6.11  -3.149  15.77", False),
+    ],
+)
+def test_rows_with_labels_are_compared_in_their_standard_deviations(row, equal):
+    shown = ["car  mean    sd  eti89_lb  eti89_ub", "0 6.494 6.018    -2.502     15.72"]
+    assert (missing(shown, [shown[0], row]) == []) == equal
+
+
+@pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ("```python\nprint(1)\n```\n```text\n1\n```", None),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,8 @@ import bayeslab as bl
 from bayeslab.errors import BayeslabError, EngineRefusal
 
 type Levels = Mapping[str, Any]
+#: A combination is a contradiction; or it has a likelihood, but no engine; or it is fitted.
+type Standing = Literal["refused", "not fitted", "fitted"]
 
 # --------------------------------------------------------------------------------- which combinations
 
@@ -179,31 +181,40 @@ def answered(
 
 def sweep(
     factors: Mapping[str, Levels],
-    accepted: Callable[[dict[str, str]], bool],
-    part: int,
-    n_parts: int,
+    standing: Callable[[dict[str, str]], Standing],
 ) -> list[dict[str, str]]:
-    """A share of all pairs, each among up to three others; by itself where it is refused, or stands with no others."""
-    rng = np.random.default_rng(part)
-    out = []
-    for pair in pairs(factors)[part::n_parts]:
-        wider = among_others(pair, factors, rng, 3, accepted)
-        out += [wider] if wider == pair or accepted(pair) else [pair, wider]
+    """Combinations that hold every pair: each among up to three others, unless one that is fitted holds it already.
+
+    A pair stands by itself where it is refused, or stands with no others.
+    """
+    rng = np.random.default_rng(0)
+    out: list[dict[str, str]] = []
+    held: set[frozenset[tuple[str, str]]] = set()
+    for pair in pairs(factors):
+        if frozenset(pair.items()) in held:
+            continue
+        wider = among_others(pair, factors, rng, 3, lambda choice: standing(choice) != "refused")
+        out += [wider] if wider == pair or standing(pair) != "refused" else [pair, wider]
+        if standing(wider) == "fitted":
+            held |= {frozenset(some) for n in range(3) for some in itertools.combinations(wider.items(), n)}
     return out
 
 
-def some(factors: Mapping[str, Levels], accepted: Callable[[dict[str, str]], bool], seed: int) -> list[dict[str, str]]:
+def some(
+    factors: Mapping[str, Levels], standing: Callable[[dict[str, str]], Standing], seed: int
+) -> list[dict[str, str]]:
     """Three pairs at random, by themselves and among up to two others."""
     rng = np.random.default_rng(seed)
     every = pairs(factors)
     drawn = [every[number] for number in rng.integers(len(every), size=3)]
+    accepted = lambda choice: standing(choice) != "refused"  # noqa: E731
     return [choice for pair in drawn for choice in (pair, among_others(pair, factors, rng, 2, accepted))]
 
 
-def can_be_checked(
+def standing_of(
     declare: Callable[[Levels], bl.Model], content: Levels, data: Any, instead: Levels | None = None
-) -> bool:
-    """Whether a combination is no contradiction, neither as a model nor with its data, even if no engine fits it.
+) -> Standing:
+    """Whether a combination is a contradiction, as a model or with its data, and whether an engine fits it.
 
     Parameters
     ----------
@@ -216,7 +227,7 @@ def can_be_checked(
             model = declare({key: value for key, value in content.items() if key != "choose"} | instead)
         bl.check(model, data)
     except EngineRefusal:
-        return True
+        return "not fitted"
     except BayeslabError:
-        return False
-    return True
+        return "refused"
+    return "fitted"

@@ -44,11 +44,13 @@ from bayeslab.posterior.chains.hidden import Hidden
 from bayeslab.posterior.number_choice import NumberChoice
 from bayeslab.posterior.similar_rows import similar_rows
 
-__all__ = ["CRITERIA", "choose_states"]
+__all__ = ["CRITERIA", "RESTARTS", "choose_states"]
 
 CRITERIA = ("bic", "aic", "held_out", "loo", "forward")
 
-_RESTARTS, _FOLDS, _MOST_FOLDS, _BLOCKS, _ORIGINS = 4, 5, 50, 50, 5
+_FOLDS, _MOST_FOLDS, _BLOCKS, _ORIGINS = 5, 50, 50, 5
+#: Number of searches by EM for each number of states.
+RESTARTS = 4
 # For forward search: number of worst-fitting states that are split, one at a time.
 _SPLIT = 3
 
@@ -123,7 +125,7 @@ def _fit(hidden: Hidden, start: Values | None = None) -> EMResult:
     if start is not None:
         return maximise(problem, start, variant="accelerated", tolerance=1e-4)
     rng = np.random.default_rng(0)
-    return restarted(problem, draw, restarts=_RESTARTS, rng=rng, variant="accelerated", tolerance=1e-4).best
+    return restarted(problem, draw, restarts=RESTARTS, rng=rng, variant="accelerated", tolerance=1e-4).best
 
 
 def _penalised(hidden: Hidden, criterion: str) -> float:
