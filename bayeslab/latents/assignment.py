@@ -6,7 +6,6 @@ from itertools import permutations
 from math import factorial
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 __all__ = ["best_assignments"]
 
@@ -33,6 +32,8 @@ def best_assignments(costs: np.ndarray) -> np.ndarray:
     """
     n, k = costs.shape[:2]
     if factorial(min(k, 6)) > _LISTED:
+        from scipy.optimize import linear_sum_assignment  # takes a while to import
+
         return np.array([linear_sum_assignment(one)[1] for one in costs]).reshape(n, k)
     orders = np.array(list(permutations(range(k)))).reshape(factorial(k), k)
     totals = np.zeros((n, len(orders)))
