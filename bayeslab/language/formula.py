@@ -75,8 +75,6 @@ def parse_formula(text: str) -> Formula:
     ModelError
         The formula is not valid; the error has the path ``model.formula``.
     """
-    from bayeslab.language.term_reader import parse_terms
-
     if len(text) > MAX_LENGTH:
         raise _bad(f"the formula is longer than {MAX_LENGTH} characters", code="too-deep")
     places = [at for at, quoted in _quoted(text) if text[at] == "~" and not quoted]
@@ -87,7 +85,7 @@ def parse_formula(text: str) -> Formula:
         raise _bad("the formula has no response: write 'y ~ x'", code="syntax")
     if not right:
         raise _bad("the formula has no right-hand side; 'y ~ 1' has an intercept only", code="syntax")
-    common, groups = parse_terms(right)
+    common, groups = _CONSTANT.get(right) or _terms(right)
     _refuse_twice(groups)
     _refuse_alike(common)
     response, trials = _proportion(left)
@@ -95,6 +93,16 @@ def parse_formula(text: str) -> Formula:
     if name is None and not _expression(response).names:
         raise _bad(f"the response '{response}' has no column in it: write 'y ~ {right}'", code="syntax")
     return Formula(text, response if name is None else name, name is not None, trials, common, groups)
+
+
+def _terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...]]:
+    from bayeslab.language.term_reader import parse_terms  # imports formulae, and with it pandas
+
+    return parse_terms(text)
+
+
+# Right-hand sides that need no reading.
+_CONSTANT = {"0": (Terms("0", (), False), ()), "1": (Terms("1", (), True), ())}
 
 
 def _refuse_twice(groups: Sequence[GroupTerm]) -> None:

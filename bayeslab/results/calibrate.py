@@ -41,7 +41,7 @@ from bayeslab.language.spec import Model
 from bayeslab.options import SharedOptions
 from bayeslab.plots.calibration import rank_ecdfs, rank_histograms
 from bayeslab.posterior.contract import Posterior, posterior_of
-from bayeslab.preparation import Source, engine_of, seed_of
+from bayeslab.preparation import Source, engine_of, machine_of, seed_of
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import convergence
 from bayeslab.results.predict import numbers_of_levels, prior_groups
@@ -193,7 +193,9 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
     posterior = posterior_of(task.model, _bound(task.model, task.dataset, columns, task.memory))
     blank = np.full(len(truth), -1)
     try:
-        outcome = module.run(Job(posterior, options, derived([task.seed, number], "fit", 32), Progress(None)))
+        machine = machine_of(posterior, options)[0] if module.uses_graph else None
+        job = Job(posterior, options, derived([task.seed, number], "fit", 32), Progress(None), machine=machine)
+        outcome = module.run(job)
     except BayeslabError as error:
         return {"ranks": blank, "ess": np.full(len(truth), np.nan), "status": np.array(f"error: {error.message}")}
     _refuse_renamed(posterior, outcome.verdict)

@@ -12,7 +12,6 @@ References
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -74,7 +73,9 @@ class Whitened:
     @cached_property
     def callback(self) -> Any:
         """The C callback of the log density of z."""
-        return _compiled(_DENSITY, "whitened_density", "int64(uint64, double*, double*, double*, voidptr)")
+        from bayeslab.engines.toolbox.whitened_kernels import callback  # imports Numba
+
+        return callback()
 
     @property
     def address(self) -> int:
@@ -174,67 +175,3 @@ def _apart(optima: list[Optimum]) -> str:
         return "not every start had a density"
     highest, lowest = optima[0].value, optima[-1].value
     return f"searches for the mode ended at different heights (log density {highest:.4g} and {lowest:.4g})"
-
-
-# ------------------------------------------------------------------------------------- callbacks
-
-_DENSITY = """
-def whitened_density(dim, z_, gradient_, logp_, arguments_):
-    n = int64(dim)
-    z, gradient, logp = carray(z_, (n,)), carray(gradient_, (n,)), carray(logp_, (1,))
-    address, numbers = carray(arguments_, (2,), uint64), carray(arguments_, (2 + n + n * n,), float64)
-    x, slope = empty(n), empty(n)
-    for i in range(n):
-        x[i] = numbers[2 + i]
-        for j in range(n):
-            x[i] += numbers[2 + n + i * n + j] * z[j]
-    status = call(address[0], dim, x.ctypes.data, slope.ctypes.data, logp.ctypes.data, address[1])
-    for j in range(n):
-        gradient[j] = 0.0
-        for i in range(n):
-            gradient[j] += numbers[2 + n + i * n + j] * slope[i]
-    # Numba frees an array after its last use, and an address is none: this one comes after the call.
-    return status if x[0] == x[0] else 3
-"""
-
-
-def _compiled(source: str, name: str, signature: str) -> Any:
-    """A C callback compiled from source, or loaded from the cache of PyTensor's functions."""
-    import numba
-    from numba import types
-    from pytensor.link.numba.cache import compile_numba_function_src
-
-    environment: dict[str, Any] = {
-        "__name__": __name__,
-        "carray": numba.carray,
-        "empty": np.empty,
-        "int64": np.int64,
-        "uint64": np.uint64,
-        "float64": np.float64,
-        "call": _call_intrinsic(),
-    }
-    key = f"bayeslab_{hashlib.sha256((source + numba.__version__).encode()).hexdigest()}"
-    function = compile_numba_function_src(source, name, environment, environment, cache_key=key)
-    words = {"double*": types.CPointer(types.double)} | {w: getattr(types, w) for w in ("int64", "uint64", "voidptr")}
-    out, _, inside = signature.rstrip(")").partition("(")
-    return numba.cfunc(words[out](*(words[w] for w in inside.split(", "))), cache=True)(function)
-
-
-def _call_intrinsic() -> Any:
-    from llvmlite import ir
-    from numba import types
-    from numba.extending import intrinsic
-
-    @intrinsic
-    def call(context: Any, address: Any, n: Any, x: Any, gradient: Any, logp: Any, arguments: Any) -> Any:
-        """``int64 (*)(uint64 n, double *x, double *gradient, double *logp, void *arguments)`` at an address."""
-
-        def generate(_context: Any, builder: Any, _signature: Any, given: Any) -> Any:
-            word = ir.IntType(64)
-            kind = ir.FunctionType(word, [word] * 5)
-            return builder.call(builder.inttoptr(given[0], kind.as_pointer()), given[1:])
-
-        word = types.int64
-        return word(types.uint64, types.uint64, word, word, word, types.uint64), generate
-
-    return call
