@@ -76,6 +76,8 @@ _ACCEPT, _ACCEPT_AT_MODE = 0.8, 0.9
 _AGAIN = 0.25
 # Number of draws that other modes are compared with; warm-up draws, draws and tree depth of the short chains.
 _SOME, _SHORT_TUNE, _SHORT_DRAWS, _SHORT_DEPTH = 4000, 200, 100, 8
+# As many of those draws are relabelled together with a short chain, which may be in another copy of their mode.
+_RELABELLED = 1000
 # Evaluations for the mass beyond the draws, as a share of those of the chains.
 _TAILS = 0.06
 # Chains of the second attempt are stored under numbers above all of the first.
@@ -336,7 +338,8 @@ def _really_outside(job: Job, density: LogDensity, draws: Draws, other: Draws) -
     """Whether a short chain is still outside the draws after relabelling hidden states, if the family does so."""
     if not job.posterior.may_be_relabelled():
         return True
-    flat = np.concatenate((draws.points, other.points))[None]
+    some = np.linspace(0, len(draws.points) - 1, min(len(draws.points), _RELABELLED)).astype(int)
+    flat = np.concatenate((draws.points[some], other.points))[None]
     groups, _ = relabelled(job, posterior_groups(job, density, flat, {}, sampler="nutpie", chains=[0]))
     aside = on_the_way(job, density)
     columns_by_name = [
@@ -345,8 +348,8 @@ def _really_outside(job: Job, density: LogDensity, draws: Draws, other: Draws) -
     if not columns_by_name:
         return False
     columns = np.concatenate(columns_by_name, axis=1).astype(float)
-    here, there = columns[: len(draws.points)], columns[len(draws.points) :]
-    return outside(Draws(here, draws.heights), Draws(there, other.heights))
+    here, there = columns[: len(some)], columns[len(some) :]
+    return outside(Draws(here, draws.heights[some]), Draws(there, other.heights))
 
 
 def _place(density: LogDensity, draws: Draws, other: Draws) -> str:
