@@ -508,7 +508,6 @@ HEIGHTS = {
         },
     },
     dims={"sex": ["m", "f"]},
-    numba=True,
 )
 def arrays_computed_columns_and_transformed_data(d):
     z = (d["height"] - d["height"].mean()) / d["height"].std(ddof=1)
@@ -1181,7 +1180,6 @@ def change_point_summed_out(d):
     data={"y": np.array([0.1, 2.0, -1.0, 0.4]), "score": np.array([2.0, -0.2, 3.5])},
     source={"dims": {"score": ["person"]}},
     dims={"kind": 3},
-    numba=True,
 )
 def memberships_summed_out(d):
     w, m, p = pm.Dirichlet("w", np.ones(3)), pm.Normal("m", 0.0, 2.0, shape=3), pm.Beta("p", 2.0, 3.0)

@@ -316,7 +316,7 @@ def test_the_family_of_processes_has_the_same_posterior(approximation):
         "priors": {"ell": PRIORS["ell"], "s": PRIORS["s"], "Intercept": PRIORS["a"]},
     }
     theirs = bl.Model(data={"rows": "row"}, model=spec | ({} if approximation is None else {"approximation": "hsgp"}))
-    options = {"method": "nuts", "runs": None, "progress": False, "draws": 1500, "target_accept": 0.95}
+    options = {"method": "nuts", "runs": None, "progress": False, "draws": 800, "target_accept": 0.95}
     first, second = (bl.fit(one, data=DATA, seed=k, **options) for k, one in enumerate((mine, theirs)))
     one, other = first.summary(), second.summary()
     for name, word in (("ell", "ell"), ("s", "s"), ("a", "Intercept")):
