@@ -92,7 +92,7 @@ def test_a_sequence_begins_without_a_past(autoregression):
     with pytest.warns(UserWarning, match="row 4"):
         made = drawn(fit, {"s": list("aaabbb"), "y": [101.0, 100.0, 99.0, np.nan, np.nan, 100.0]})
     assert np.isnan(made[:, 3:5]).all() and np.all(made[:, [0, 5]] == [101.0, 100.0])
-    with refused("data.nothing-to-predict", "'y'"):
+    with refused("data.nothing-to-predict", "'y'"), pytest.warns(UserWarning, match="begins anew"):
         autoregression.predict({"y": [np.nan, np.nan]})
 
 
@@ -142,7 +142,8 @@ def test_decisions_are_about_open_cells(autoregression):
     assert decided["obs_id"].tolist() == [1, 4]
     n = 1_000
     np.testing.assert_allclose(decided["action"], [a + b * 101.0, a + b * 103.0], atol=4.5 * sd / n**0.5)
-    with refused("option.not-applicable", "'y'"), pytest.warns(UserWarning, match="row 1"):
+    anew, first = (pytest.warns(UserWarning, match=match) for match in ("begins anew", "row 1"))
+    with refused("option.not-applicable", "'y'"), anew, first:
         autoregression.decide({"y": [np.nan, 101.0, 102.0]})
 
 
