@@ -300,7 +300,7 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
         """Return the tree for rows without missing cells, grown in one compiled call."""
         n_classes = len(self.classes_)
         columns, cuts, gains, first, counts = grow(
-            X,
+            np.require(X, requirements=["C", "W"]),  # of one type: the kernel is compiled once
             codes,
             weights,
             rows,

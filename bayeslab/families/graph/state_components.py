@@ -200,7 +200,7 @@ def filter_inputs(
         cells.astype(np.int64),
         starts,
         states[0].cells.batch.astype(np.int64) if sets > 1 else np.zeros(len(starts), np.int64),
-        moves.astype(np.int64),
+        np.ascontiguousarray(moves, np.int64),
         np.array([(node.component.d, node.component.q) for node in states], np.int64),
         np.array([sets, *lengths, *flags], np.int64),
     )

@@ -78,7 +78,7 @@ class StatesGiven:
         change = blocks[-1] * rng.normal(size=len(y))
         for k, node in enumerate(self.states):
             parameters = blocks[k].reshape(sizes[0], -1)
-            fixed = (starts, self._begins[k][:-1], sets, node.component.moves.astype(np.int64),
+            fixed = (starts, self._begins[k][:-1], sets, np.ascontiguousarray(node.component.moves, np.int64),
                      np.array([node.component.d, node.component.q]))  # fmt: skip
             there = component_values(parameters, drawn[k], *fixed)
             alone = component_values(parameters, np.zeros_like(drawn[k]), *fixed)

@@ -675,7 +675,7 @@ def _evidence(
         log_transition,
         log_emission,
         offsets,
-        (0, n_sequences),
+        (np.int64(0), n_sequences),  # a literal 0 would be a type of its own, and the kernel compiled once more
         np.empty((n_rows, n_states)),
         posterior,
         np.empty(n_rows),

@@ -498,7 +498,7 @@ class ProcessProblem:
             base = Base.of(self.emission, gaps=True)
             law, arranged = base.law(len(self.rows)), base.arranged(self.rows)
         there = base.arranged(new)
-        given = (arranged, np.asarray(labels), there, log_alone(there, law), alpha, self.prior.discount, law)
+        given = (arranged, np.asarray(labels, np.int64), there, log_alone(there, law), alpha, self.prior.discount, law)
         density, probability = predict_rows(*given)
         return density + base.log_base(new), probability
 
@@ -506,7 +506,7 @@ class ProcessProblem:
         """Log density of each row given the others and their partition, (N,)."""
         from bayeslab.latents.partitions.dirichlet_process_kernels import leave_one_out
 
-        given = (self.arranged, np.asarray(labels), self.alone, alpha, self.prior.discount, self.law)
+        given = (self.arranged, np.asarray(labels, np.int64), self.alone, alpha, self.prior.discount, self.law)
         return np.asarray(leave_one_out(*given) + self.base.log_base(self.rows))
 
 
