@@ -4,7 +4,8 @@ Numba and PyTensor keep machine code in pickles, and whoever can write a pickle 
 a folder of compiled code is used only if it belongs to the user (or to root) and nobody else may write to it; its
 permissions are set so that only the user can read it. A folder that cannot be used is replaced by the next one that
 Numba knows, and in the end by a temporary folder, with a warning. An entry that cannot be read, such as one that a full
-disk cut short, is removed and compiled again; an entry that cannot be written is not kept.
+disk cut short, is removed and compiled again; an entry that cannot be written is not kept. Of several processes that
+need the same function one compiles it, and the others wait and read it.
 
 Both libraries choose their folders while they are imported, and ``import bayeslab`` imports neither, so :func:`install`
 acts when they are imported.
@@ -270,18 +271,28 @@ def _settle_numba(caching: Any) -> None:
             raise PermissionError(why)
         ensure(self)
 
-    def load_overload(self: Any, signature: Any, context: Any) -> Any:
+    def kept(self: Any, signature: Any, context: Any) -> Any:
         try:
             return load(self, signature, context)
         except Exception:  # noqa: BLE001 - a damaged pickle can raise anything
             _drop(self)
             return None
 
+    def load_overload(self: Any, signature: Any, context: Any) -> Any:
+        found = kept(self, signature, context)
+        if found is None and _begin(self) == "after another":
+            found = kept(self, signature, context)
+            if found is not None:
+                _end(self)
+        return found
+
     def save_overload(self: Any, signature: Any, data: Any) -> None:
         try:
             save(self, signature, data)
         except OSError as error:
             not_kept(str(self.cache_path), error.strerror or str(error))
+        finally:
+            _end(self)
 
     class TemporaryLocator(caching.UserWideCacheLocator):
         """The last resort: a temporary folder."""
@@ -293,6 +304,76 @@ def _settle_numba(caching: Any) -> None:
     locator.ensure_cache_path = ensure_cache_path
     entries.load_overload, entries.save_overload = load_overload, save_overload
     caching.CacheImpl._locator_classes.append(TemporaryLocator)
+
+
+def _settle_dispatcher(dispatcher: Any) -> None:
+    """Let a function that cannot be compiled keep no other process waiting."""
+    compiled = dispatcher.Dispatcher.compile
+
+    def compile(self: Any, signature: Any) -> Any:
+        try:
+            return compiled(self, signature)
+        finally:
+            _end(self._cache)
+
+    dispatcher.Dispatcher.compile = compile
+
+
+# ----------------------------------------------------------------------------- one process at a time
+
+
+#: Lock files of the functions that this process compiles, by the path of the lock.
+_compiling: dict[str, Any] = {}
+# Seconds after which a function is compiled here, too, though another process still holds its lock.
+_PATIENCE = 120.0
+
+
+def _lock_of(entry: Any) -> str:
+    return f"{entry.cache_path}/{entry._impl.filename_base}.lock"
+
+
+def _begin(entry: Any) -> Literal["at once", "after another"]:
+    """Take the lock of a function that is to be compiled, after a process that compiles it now.
+
+    The locks are those of POSIX, which end with their process; where there are none, several processes compile it.
+    """
+    path = _lock_of(entry)
+    try:
+        import fcntl
+
+        if path in _compiling or not entry._enabled:
+            return "at once"
+        file = open(path, "w")  # noqa: SIM115 - it is closed when the function is compiled
+    except (ImportError, OSError):
+        return "at once"
+    waited, end = False, time.monotonic() + _PATIENCE
+    try:
+        while True:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):
+                if time.monotonic() > end:
+                    break
+                waited = True
+                time.sleep(0.05)
+            else:
+                _compiling[path] = file
+                return "after another" if waited else "at once"
+    except OSError:  # a file system without locks
+        pass
+    except BaseException:
+        file.close()
+        raise
+    file.close()
+    return "after another" if waited else "at once"
+
+
+def _end(entry: Any) -> None:
+    """Give the lock of a function back."""
+    if _compiling and hasattr(entry, "_impl") and (file := _compiling.pop(path := _lock_of(entry), None)) is not None:
+        with suppress(OSError):
+            os.unlink(path)
+        file.close()
 
 
 def _drop(entry: Any) -> None:
@@ -317,5 +398,6 @@ def not_kept(folder: str, why: str) -> None:
 
 _SETTLED_AFTER: dict[str, Callable[[Any], None]] = {
     "numba.core.caching": _settle_numba,
+    "numba.core.dispatcher": _settle_dispatcher,
     "pytensor.link.numba.cache": _settle_pytensor,
 }

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numba
@@ -229,6 +230,40 @@ def test_an_unreadable_entry_is_compiled_again(kernel, tmp_path, suffix):
     (damaged,) = (p for p in entries(tmp_path) if p.suffix == suffix)
     damaged.write_bytes(b"\x80\x04cno_such_module\nnothing\n.")
     assert kernel()(4) == 8
+
+
+TOGETHER = """
+import sys, time
+import bayeslab
+import kernel_of_test
+while time.time() < float(sys.argv[1]):
+    time.sleep(0.005)
+assert kernel_of_test.twice(4) == 8
+print(len(kernel_of_test.twice.stats.cache_misses))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+def test_of_two_processes_that_begin_together_one_compiles(kernel, tmp_path):
+    kernel()
+    env = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    at = str(time.time() + 6)
+    run = [sys.executable, "-c", TOGETHER, at]
+    both = [subprocess.Popen(run, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert sorted(one.communicate()[0] for one in both) == ["0\n", "1\n"]
+    assert not list((tmp_path / "__pycache__").glob("*.lock"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+def test_a_function_that_is_not_compiled_keeps_no_lock(tmp_path):
+    file = tmp_path / "kernel_of_test.py"
+    file.write_text("import numba\n@numba.njit(cache=True)\ndef wrong(x):\n    return x.nothing\n")
+    spec = importlib.util.spec_from_file_location("kernel_of_test", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(numba.TypingError):
+        module.wrong(4)
+    assert not list(tmp_path.rglob("*.lock"))
 
 
 def test_a_full_disk_keeps_nothing_and_stops_nothing(kernel, monkeypatch):
