@@ -87,7 +87,7 @@ def test_modes_of_states_that_differ_by_their_neighbours(y):
     initial = np.array([0.4, 0.3, 0.3])
     truth = paths_posterior(np.array(y, float), 3, allowed, initial)
     model = {"family": "hmm", "columns": ["y"], "states": 3, "emission": "poisson", "topology": "banded"}
-    for seed in range(1, 7):
+    for seed in range(1, 4):
         fit = bl.fit(
             bl.Model(name="m", model=model | {"initial": initial.tolist()}),
             {"y": np.array(y)}, "gibbs", seed=seed, runs=None, progress=False,
