@@ -14,10 +14,17 @@ from bayeslab.families.hmm import choice as hmm_choice
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states
 from bayeslab.posterior.chains.choice import split_of
+from bayeslab.posterior.chains import choice as choice_of_states
 from bayeslab.preparation import bound
 from tests.refusals import refused
 
 THREE = (-3.0, 0.0, 3.0)
+
+
+@pytest.fixture(autouse=True)
+def two_searches(monkeypatch):
+    """Half of what a fit makes for each number of states; from the scattered states of these data every one succeeds."""
+    monkeypatch.setattr(choice_of_states, "RESTARTS", 2)
 
 
 def series(n_sequences, length, seed, means=THREE):

@@ -37,8 +37,8 @@ PROCESS = {"formula": "n ~ gp(x, k=15)", "likelihood": "poisson"}
 PROCESS |= {"priors": PRIORS | {"sd_gp_x": "HalfNormal(0.5)"}}
 MODELS: dict[str, tuple[str, int, dict[str, object], dict[str, object]]] = {
     "linear-exact": ("exact", 200, LINE, {}),
-    "hierarchical-exact": ("exact", 120, GROUPS, {}),
-    "smooth-exact": ("exact", 120, SMOOTH, {}),
+    "hierarchical-exact": ("exact", 80, GROUPS, {}),
+    "smooth-exact": ("exact", 80, SMOOTH, {}),
     "smooths-nuts": ("nuts", 60, SMOOTHS, {"target_accept": 0.95}),
     "steps-nuts": ("nuts", 60, STEPS, {"target_accept": 0.95}),
     "process-nuts": ("nuts", 60, PROCESS, {"target_accept": 0.95}),
