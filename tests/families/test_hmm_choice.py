@@ -13,8 +13,8 @@ from bayeslab.families import hmm
 from bayeslab.families.hmm import choice as hmm_choice
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states
-from bayeslab.posterior.chains.choice import split_of
 from bayeslab.posterior.chains import choice as choice_of_states
+from bayeslab.posterior.chains.choice import split_of
 from bayeslab.preparation import bound
 from tests.refusals import refused
 

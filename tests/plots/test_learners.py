@@ -252,5 +252,5 @@ def test_on_the_command_line(tmp_path, capsys):
     assert "<svg" in (tmp_path / "rule.svg").read_text()
     code, _, _ = said("confusion")
     assert code == 0 and (fit.folder / "confusion.png").read_bytes().startswith(b"\x89PNG")
-    told(capsys, "option.not-applicable", "decision_tree.*adaboost", "plot", fit.folder, "staged")
+    told(capsys, "option.unknown-word", "no picture 'staged'.*confusion", "plot", fit.folder, "staged")
     told(capsys, "option.unknown-format", r"rule\.gif.*\.png, \.svg, \.pdf", "plot", fit.folder, "--out", "rule.gif")
