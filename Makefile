@@ -24,10 +24,10 @@ help:  ## list the targets
 demo: $(VENV)/.stamp-base  ## fit a real model: posterior table, verdict, run folder
 	$(BIN)/bayeslab fit models/radon.yaml
 
-test: $(VENV)/.stamp-test  ## run the quick tests of every module: five minutes, the first time nine (ARGS="-k name" passes options to pytest)
+test: $(VENV)/.stamp-test  ## run the quick tests of every module: five to eight minutes, the first time nine to fourteen (ARGS="-k name" passes options to pytest)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow' $(ARGS)
 
-test-all: $(VENV)/.stamp-test  ## run all tests, two files at a time: about an hour
+test-all: $(VENV)/.stamp-test  ## run all tests, two files at a time: an hour and more
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: $(VENV)/.stamp-test  ## run the slow tests only: statistics, compiling, notebooks, comparisons with others' answers

@@ -16,7 +16,6 @@ __all__ = ["callback"]
 _NUMBERS = types.CPointer(types.double)
 
 
-@intrinsic
 def _call(context: Any, address: Any, n: Any, x: Any, gradient: Any, logp: Any, arguments: Any) -> Any:
     """``int64 (*)(uint64 n, double *x, double *gradient, double *logp, void *arguments)`` at an address."""
 
@@ -29,8 +28,11 @@ def _call(context: Any, address: Any, n: Any, x: Any, gradient: Any, logp: Any, 
     return word(types.uint64, types.uint64, word, word, word, types.uint64), generate
 
 
+_called: Any = intrinsic(_call)
+
+
 def _density(dim: Any, z_: Any, gradient_: Any, logp_: Any, arguments_: Any) -> Any:
-    n = np.int64(dim)
+    n: Any = np.int64(dim)
     z, gradient, logp = numba.carray(z_, (n,)), numba.carray(gradient_, (n,)), numba.carray(logp_, (1,))
     address = numba.carray(arguments_, (2,), np.uint64)
     numbers = numba.carray(arguments_, (2 + n + n * n,), np.float64)
@@ -39,7 +41,7 @@ def _density(dim: Any, z_: Any, gradient_: Any, logp_: Any, arguments_: Any) -> 
         x[i] = numbers[2 + i]
         for j in range(n):
             x[i] += numbers[2 + n + i * n + j] * z[j]
-    status = _call(address[0], dim, x.ctypes.data, slope.ctypes.data, logp.ctypes.data, address[1])
+    status = _called(address[0], dim, x.ctypes.data, slope.ctypes.data, logp.ctypes.data, address[1])
     for j in range(n):
         gradient[j] = 0.0
         for i in range(n):

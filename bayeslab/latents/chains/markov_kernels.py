@@ -603,7 +603,7 @@ def smooth_sequences(
     log_transition: Any,
     log_emission: np.ndarray,
     offsets: np.ndarray,
-    sequences: tuple[int, int],
+    sequences: tuple[Any, int],
     filtered: np.ndarray,
     posterior: np.ndarray,
     log_predictive: np.ndarray,
