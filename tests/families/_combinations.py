@@ -200,17 +200,6 @@ def sweep(
     return out
 
 
-def some(
-    factors: Mapping[str, Levels], standing: Callable[[dict[str, str]], Standing], seed: int
-) -> list[dict[str, str]]:
-    """Three pairs at random, by themselves and among up to two others."""
-    rng = np.random.default_rng(seed)
-    every = pairs(factors)
-    drawn = [every[number] for number in rng.integers(len(every), size=3)]
-    accepted = lambda choice: standing(choice) != "refused"  # noqa: E731
-    return [choice for pair in drawn for choice in (pair, among_others(pair, factors, rng, 2, accepted))]
-
-
 def standing_of(
     declare: Callable[[Levels], bl.Model], content: Levels, data: Any, instead: Levels | None = None
 ) -> Standing:

@@ -12,7 +12,7 @@ from bayeslab.fitting import bound
 from bayeslab.posterior.chains import choice as choice_of_states
 from tests.families._chain_oracle import log_likelihood, missing
 from tests.families._chain_oracle import settled as settled_at
-from tests.families._combinations import answered, patched, refused_alike, some, standing_of, sweep
+from tests.families._combinations import answered, patched, refused_alike, standing_of, sweep
 
 # --------------------------------------------------------------------------------- tables
 
@@ -332,13 +332,6 @@ def test_where_chains_settle():
     np.testing.assert_array_equal(settled_at([[0.25, 0.75], [0.0, 1.0]]), [0, 1])
     np.testing.assert_array_equal(settled_at([[0.0, 1.0], [1.0, 0.0]]), [0.5, 0.5])
     np.testing.assert_allclose(settled_at([[1.0, 1e-40], [0.5, 0.5]]), [1, 2e-40], rtol=1e-15)
-
-
-@pytest.mark.slow(why="large")
-@pytest.mark.parametrize("seed", range(8))
-def test_a_sample_of_combinations(seed):
-    """A few at random, the same in every run."""
-    answered(some(FACTORS, standing, seed), examined)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import gammaln
 
 import bayeslab as bl
-from tests.families._combinations import answered, patched, refused_alike, some, standing_of, sweep
+from tests.families._combinations import answered, patched, refused_alike, standing_of, sweep
 from tests.families._mixture_oracle import (
     Mixture,
     beta_bernoulli,
@@ -222,13 +222,6 @@ def test_the_oracle_integrates():
     x, a, b = [2, 0, 3], 2.0, 1.5
     closed = gammaln(a + 5) - gammaln(a) + a * np.log(b) - (a + 5) * np.log(b + 3) - gammaln(np.add(x, 1)).sum()
     assert gamma_poisson(x, a, b) == pytest.approx(closed)
-
-
-@pytest.mark.slow(why="statistical")
-@pytest.mark.parametrize("seed", range(6))
-def test_a_sample_of_combinations(seed):
-    """A few at random, the same in every run."""
-    answered(some(FACTORS, standing, seed), examined)
 
 
 @pytest.fixture(scope="module")
