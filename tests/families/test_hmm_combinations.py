@@ -264,9 +264,14 @@ def examined(choice):
     plain = settled(content, hidden)
     rng = np.random.default_rng(3)
     for values in (hidden.guess(None), hidden.guess(rng)):
-        exact = log_likelihood(plain, table, values)
+        with np.errstate(divide="ignore"):
+            exact = log_likelihood(plain, table, values)
+        evidence = hidden.law(values).expected().log_evidence
+        if exact == -np.inf:  # the oracle multiplies densities, whose product may be below the smallest number
+            assert evidence.min() < -700
+            continue
         if content.get("training") != "discriminative":
-            assert hidden.law(values).expected().log_evidence.sum() == pytest.approx(exact, rel=1e-9, abs=1e-9)
+            assert evidence.sum() == pytest.approx(exact, rel=1e-9, abs=1e-9)
         if "parent" not in content:
             # What leave-one-out is told: of trees each row given all others, which is no decomposition.
             found = posterior.log_likelihoods({n: v[None] for n, v in values.items()})
