@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.special import gammaln
 
 import bayeslab as bl
+from bayeslab.posterior.mixtures import choice as choice_of_components
+from bayeslab.posterior.mixtures.search import MixtureOptions
 from tests.families._combinations import answered, patched, refused_alike, standing_of, sweep
 from tests.families._mixture_oracle import (
     Mixture,
@@ -18,6 +22,12 @@ from tests.families._mixture_oracle import (
 )
 
 N = 14
+
+
+@pytest.fixture(autouse=True)
+def one_search(monkeypatch):
+    """A number of components is chosen by one search each: which of them wins plays no part here."""
+    monkeypatch.setattr(choice_of_components, "MixtureOptions", partial(MixtureOptions, restarts=1))
 
 
 def table():
