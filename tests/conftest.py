@@ -18,7 +18,7 @@ sys.dont_write_bytecode = False
 # quasi-Newton search took 60 times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Files that compile what many others use. Two processes that need a kernel at the same time would both compile it.
+# Files that compile what many others use. A process waits while another one compiles the kernel that it needs.
 _FIRST = (
     "test_dirichlet_process.py",
     "test_forward_backward.py",
@@ -29,7 +29,6 @@ _FIRST = (
 _LONG = (
     "test_outputs.py",
     "test_hmm_combinations.py",
-    "test_mixture_combinations.py",
     "test_notebooks.py",
     "test_golden.py",
     "test_expand.py",
@@ -42,6 +41,12 @@ _LONG = (
     "test_completed_rows.py",
     "test_approximate.py",
     "test_functions.py",
+    "test_calibration.py",
+    "test_latent_calibration.py",
+    "test_starts.py",
+    "test_states.py",
+    "test_clusters.py",
+    "test_front_door.py",
     "test_protocol.py",
 )
 _TURNS = {name: turn for turn, name in enumerate(_FIRST + _LONG)}
