@@ -65,6 +65,8 @@ _MANY_ROWS, _COMPARED = 2_000, 30
 MOST_PAIRED = 2_000
 # Number of draws for counting pairs of rows, and total number of pairs up to which all of them are used.
 _PAIRED, _PAIRED_CELLS = 20_000, 100_000_000
+# Number of cells of contingency tables that are counted at once.
+_COUNTED_CELLS = 10_000_000
 # Two gigabytes of pairs.
 _MOST_ROWS = 16_000
 
@@ -166,6 +168,12 @@ def relabel_to_pivot(labels: np.ndarray, n_components: int, pivot: np.ndarray | 
         raise OptionError(
             f"the pivot has labels up to {pivot.max()}; there are {n_components} components", code="out-of-range"
         )
+    n_blocks = min(len(labels), 1 + len(labels) * n_components**2 // _COUNTED_CELLS)
+    blocks = np.array_split(labels, n_blocks)
+    return np.concatenate([_nearest(block, pivot, n_components) for block in blocks])
+
+
+def _nearest(labels: np.ndarray, pivot: np.ndarray, n_components: int) -> np.ndarray:
     agree = np.stack([np.bincount(pivot * n_components + draw, minlength=n_components**2) for draw in labels])
     # A slight preference for the existing numbering resolves ties consistently.
     preferred = agree.reshape(-1, n_components, n_components) + 1e-9 * np.eye(n_components)
