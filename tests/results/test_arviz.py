@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Iterator
 
 import arviz as az
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +19,13 @@ from bayeslab.errors import BayeslabError
 from tests.refusals import refused
 
 COINS = {"p": "Beta(2, 3)", "s": "Gamma(2, 1)", "y[obs_id]": "Normal(p, s)"}
+
+
+@pytest.fixture(autouse=True)
+def closed_figures() -> Iterator[None]:
+    """ArviZ leaves its figures registered with pyplot."""
+    yield
+    plt.close("all")
 
 
 @pytest.fixture

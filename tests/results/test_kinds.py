@@ -38,11 +38,12 @@ def test_which_kinds_a_fit_has(fit):
 def test_every_kind_is_drawn(fit, kind, tmp_path):
     import matplotlib.pyplot
 
+    before = matplotlib.pyplot.get_fignums()
     made = fit.plot(kind)
     made.savefig(tmp_path / "picture.svg")
     assert (tmp_path / "picture.svg").stat().st_size > 5000
     # Figures are not registered with pyplot, which would show them twice in a notebook.
-    assert not matplotlib.pyplot.get_fignums()
+    assert matplotlib.pyplot.get_fignums() == before
 
 
 def test_quantities_of_choice(fit):
