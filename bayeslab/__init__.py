@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from bayeslab.networks import Network as Network
     from bayeslab.networks import network as network
     from bayeslab.options import FitOptions as FitOptions
+    from bayeslab.report.exploring import explore as explore
     from bayeslab.results.calibrate import calibrate as calibrate
     from bayeslab.results.compare import compare as compare
     from bayeslab.results.cross_validation import cross_validate as cross_validate
@@ -80,6 +81,7 @@ _PUBLIC = {
     "cross_validate": ("bayeslab.results.cross_validation", "cross_validate"),
     "estimator": ("bayeslab.estimators", "estimator"),
     "expand": ("bayeslab.expanding", "expand"),
+    "explore": ("bayeslab.report.exploring", "explore"),
     "export": ("bayeslab.exporting", "export"),
     "fit": ("bayeslab.fitting", "fit"),
     "independence": ("bayeslab.graph_scores", "independence"),

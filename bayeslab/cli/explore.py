@@ -26,12 +26,9 @@ def command(
 
     The page computes the answers itself: it needs no Python and no network.
     """
-    from bayeslab.fitting import open_run
-    from bayeslab.networks import network
-    from bayeslab.report.page import explorer_of
-    from bayeslab.report.writing import Report
+    from bayeslab.report.exploring import explore
 
     path = out or Path("explore.html")
     check_output(path, source, force=force)
-    Report(explorer_of(open_run(source) if source.is_dir() else network(source))).save(path, force=True)
+    explore(source).save(path, force=True)
     print(f"written {path}")

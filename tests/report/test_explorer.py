@@ -17,6 +17,7 @@ from bayeslab.report import explorer
 from bayeslab.report.explorer import network_panel
 from bayeslab.report.page import explorer_of
 from tests.cli.calls import call
+from tests.refusals import refused
 from tests.report.browser import dom, needs_browser
 from tests.report.test_report import Page, check_safe
 
@@ -63,6 +64,16 @@ def test_pages_in_a_notebook_run_in_a_closed_frame():
     assert "data-net=" in fit.explore().html
     shown = Page(fit.explore()._repr_html_())
     assert shown.tags == ["iframe"] and shown.values("sandbox") == ["allow-scripts"]
+
+
+def test_networks_and_run_folders_are_explored_from_python(tmp_path):
+    net = network(ASIA)
+    page = bl.explore(ASIA)
+    assert page.alive and page.html == bl.explore(net).html == bl.explore(bl.load(ASIA)).html
+    fit = bl.fit("models/trees.yaml", runs=tmp_path, progress=False)
+    assert bl.explore(fit.folder).html == bl.explore(fit).html == fit.explore().html
+    with refused("model.wrong-type", "a path, a model, a fit or plain data, not int"):
+        bl.explore(3)
 
 
 @pytest.mark.slow(why="compiles")

@@ -880,6 +880,14 @@ def _sweep_plane(
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
+def _shuffle(rng: np.random.Generator, members: np.ndarray) -> None:
+    """Put rows in a random order (Fisher and Yates). ``rng.shuffle`` takes seconds to compile: it turns axes, too."""
+    for i in range(len(members) - 1, 0, -1):
+        j = int(rng.random() * (i + 1))
+        members[i], members[j] = members[j], members[i]
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
 def _member(rng: np.random.Generator, labels: np.ndarray, name: int, size: int) -> int:
     """One row of a cluster, all alike."""
     place = rng.integers(0, size)
@@ -1009,7 +1017,7 @@ def _split_merge(
         if (labels[n] == one or labels[n] == two) and n != i and n != j:
             members[many] = n
             many += 1
-    rng.shuffle(members)
+    _shuffle(rng, members)
     pair, pair_sizes, work = np.empty((2, len(whole))), np.ones(2, np.int64), np.empty(rows.shape[1])
     _clear(pair[0], law)
     _clear(pair[1], law)
