@@ -27,6 +27,7 @@ LAYERS = [
         "options",
         "registry",
         "code_cache",
+        "compiled",
         "arrays",
         "blas",
         "streams",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import kernel
 
 __all__ = ["mixture_quantiles", "solve_each"]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def solve_each(
     factors: np.ndarray,
     stats: np.ndarray,
@@ -132,7 +133,7 @@ def solve_each(
     return log_determinant, quadratic, means, spread
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def mixture_quantiles(
     weights: np.ndarray, means: np.ndarray, sds: np.ndarray, start: np.ndarray, probability: float
 ) -> np.ndarray:

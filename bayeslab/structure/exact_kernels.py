@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["best_scores", "best_sets", "order_sums", "subset_sums", "sum_over_dags", "sums_below"]
 
@@ -22,7 +23,7 @@ _OFFSET = 1100  # 2 ** -1100 is 0
 _RELATIVE, _ABSOLUTE, _NEGLIGIBLE = -66, -120, -85
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _powers():  # type: ignore[no-untyped-def]
     out = np.zeros(_OFFSET + 1024)
     for e in range(-1074, 1024):
@@ -30,14 +31,14 @@ def _powers():  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def _squeeze(s, v):  # type: ignore[no-untyped-def]
     """Return a set without v as an index: bit v removed."""
     low = (1 << v) - 1
     return (s & low) | ((s >> 1) & ~low)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def subset_sums(n, pointer, sets, scores):  # type: ignore[no-untyped-def]
     """Sums over the parent sets within each set, as (float, exponent), each of shape (n, 2 ** (n - 1)).
 
@@ -67,7 +68,7 @@ def subset_sums(n, pointer, sets, scores):  # type: ignore[no-untyped-def]
     return value, exponent
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _heaviest_orders(n, value, exponent):  # type: ignore[no-untyped-def]
     """Log2 weight of the heaviest order of each set, and of its heaviest completion; -inf if there is none.
 
@@ -103,7 +104,7 @@ def _heaviest_orders(n, value, exponent):  # type: ignore[no-untyped-def]
     return above, below
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _floors(x):  # type: ignore[no-untyped-def]
     out = np.empty(x.size, np.int32)
     for i in range(x.size):
@@ -111,7 +112,7 @@ def _floors(x):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _log_factorials(n):  # type: ignore[no-untyped-def]
     out = np.zeros(n + 1)
     for i in range(2, n + 1):
@@ -119,7 +120,7 @@ def _log_factorials(n):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _members_out(n, s):  # type: ignore[no-untyped-def]
     count = 0
     for v in range(n):
@@ -127,7 +128,7 @@ def _members_out(n, s):  # type: ignore[no-untyped-def]
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def sum_over_dags(n, value, exponent):  # type: ignore[no-untyped-def]
     """Sums over the DAGs on each set S: Z(S) = sum over T of (-1)^(|T|+1) Z(S - T) prod of z_v(S - T) over v in T.
 
@@ -180,7 +181,7 @@ def sum_over_dags(n, value, exponent):  # type: ignore[no-untyped-def]
     return total, scale, scale_below
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def _spread(n, u, v, weight, value, exponent, power, edges, below):  # type: ignore[no-untyped-def]
     """Add the probability that the non-descendants of v are exactly U to the edge and path probabilities."""
     place = _squeeze(u, v)
@@ -196,7 +197,7 @@ def _spread(n, u, v, weight, value, exponent, power, edges, below):  # type: ign
             below[v, w] += weight
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def sums_below(n, value, exponent, total, scale, scale_below):  # type: ignore[no-untyped-def]
     """Probabilities of edges [u, v] and directed paths [u, v], and for each v the sum of the probabilities.
 
@@ -256,7 +257,7 @@ def sums_below(n, value, exponent, total, scale, scale_below):  # type: ignore[n
     return edges, paths, check
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def order_sums(n, value, exponent):  # type: ignore[no-untyped-def]
     """The same for orders: log2 of the sum, probabilities of edges and of u before v, and a check."""
     full = (1 << n) - 1
@@ -294,7 +295,7 @@ def order_sums(n, value, exponent):  # type: ignore[no-untyped-def]
     return log_total, edges, before, check
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def _first_inside(sets, begin, end, outside):  # type: ignore[no-untyped-def]
     for i in range(begin, end):
         if sets[i] & outside == 0:
@@ -302,7 +303,7 @@ def _first_inside(sets, begin, end, outside):  # type: ignore[no-untyped-def]
     return -1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def best_scores(n, pointer, sets, scores):  # type: ignore[no-untyped-def]
     """Score of the best DAG on each set of variables; parent sets are sorted best first."""
     full = (1 << n) - 1
@@ -321,7 +322,7 @@ def best_scores(n, pointer, sets, scores):  # type: ignore[no-untyped-def]
     return best
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def best_sets(n, pointer, sets, scores, best):  # type: ignore[no-untyped-def]
     """Numbers of the parent sets of the best DAG, found by removing the last variable repeatedly."""
     out = np.full(n, -1, np.int64)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["draw_by_layers", "draw_by_orders", "layer_sums", "order_rest"]
 
@@ -17,7 +18,7 @@ _LOW = -(1 << 28)
 _OFFSET = 1100
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _powers():  # type: ignore[no-untyped-def]
     out = np.zeros(_OFFSET + 1024)
     for e in range(-1074, 1024):
@@ -25,18 +26,18 @@ def _powers():  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def _power(power, e):  # type: ignore[no-untyped-def]
     return power[min(max(e, -_OFFSET), 1023) + _OFFSET]
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def _squeeze(s, v):  # type: ignore[no-untyped-def]
     low = (1 << v) - 1
     return (s & low) | ((s >> 1) & ~low)
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _heaviest_completions(n, value, exponent):  # type: ignore[no-untyped-def]
     """Power of two of the heaviest order in which the variables outside each set can be added to it."""
     full = (1 << n) - 1
@@ -56,7 +57,7 @@ def _heaviest_completions(n, value, exponent):  # type: ignore[no-untyped-def]
     return scale
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _ternary(n):  # type: ignore[no-untyped-def]
     """Sum of 3 ** v over the members of each set; the pair of S and its subset L is numbered by the sum of both."""
     out = np.zeros(1 << n, np.int64)
@@ -68,7 +69,7 @@ def _ternary(n):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def _reaching(v, s, layer, value, exponent, power):  # type: ignore[no-untyped-def]
     """Sum over the parent sets of v inside S with a member in the layer, as (float, exponent)."""
     place = _squeeze(s, v)
@@ -81,7 +82,7 @@ def _reaching(v, s, layer, value, exponent, power):  # type: ignore[no-untyped-d
     return (a - b if a - b > 4e-15 * a else 0.0), e
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _steps(n, s, layer, value, exponent, power, scale, ternary, rest, sets, floats, exponents, out):  # type: ignore[no-untyped-def]
     """Weights of the next layers after S with a given last layer: sets and cumulative weights; their number."""
     count = 1
@@ -107,7 +108,7 @@ def _steps(n, s, layer, value, exponent, power, scale, ternary, rest, sets, floa
     return count, total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def layer_sums(n, value, exponent):  # type: ignore[no-untyped-def]
     """For each set S and last layer L, the sum over the ways to add the other variables layer by layer.
 
@@ -139,7 +140,7 @@ def layer_sums(n, value, exponent):  # type: ignore[no-untyped-def]
     return rest, scale
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _parent_set(pointer, sets, scores, v, s, layer, u):  # type: ignore[no-untyped-def]
     """Draw by u in [0, 1) a parent set of v inside S with a member in the layer (any set if the layer is empty)."""
     first, total = -1, 0.0
@@ -162,7 +163,7 @@ def _parent_set(pointer, sets, scores, v, s, layer, u):  # type: ignore[no-untyp
     return chosen
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def draw_by_layers(n, pointer, sets_of, scores, value, exponent, rest, scale, uniforms, draws):  # type: ignore[no-untyped-def]
     """Draw DAGs, as numbers of parent sets, from the sums over layers; ``uniforms`` has 2 n numbers per draw."""
     full = (1 << n) - 1
@@ -193,7 +194,7 @@ def draw_by_layers(n, pointer, sets_of, scores, value, exponent, rest, scale, un
             s, layer = s | chosen, chosen
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def order_rest(n, value, exponent):  # type: ignore[no-untyped-def]
     """For each set, the sum over the orders of the other variables, relative to powers of two, and these powers."""
     full = (1 << n) - 1
@@ -213,7 +214,7 @@ def order_rest(n, value, exponent):  # type: ignore[no-untyped-def]
     return rest, scale
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def draw_by_orders(n, pointer, sets_of, scores, value, exponent, rest, scale, uniforms, draws):  # type: ignore[no-untyped-def]
     """Draw DAGs, as numbers of parent sets: an order variable by variable, and parents among the predecessors."""
     full = (1 << n) - 1

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["count_bits", "count_table", "pack_bits", "table_statistic"]
 
@@ -26,7 +27,7 @@ def _popcount(typingctx, word):  # type: ignore[no-untyped-def]
     return types.uint64(types.uint64), code
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def pack_bits(columns, starts, out):  # type: ignore[no-untyped-def]
     """Pack states: bit r % 64 of word r // 64 of row starts[v] + s says whether variable v has state s in case r."""
     for v in range(columns.shape[0]):
@@ -34,7 +35,7 @@ def pack_bits(columns, starts, out):  # type: ignore[no-untyped-def]
             out[starts[v] + columns[v, r], r // 64] |= np.uint64(1) << np.uint64(r % 64)
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _both(first, second, out):  # type: ignore[no-untyped-def]
     """Write the bits set in both, and return their number."""
     total = np.uint64(0)
@@ -45,7 +46,7 @@ def _both(first, second, out):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _overlap(first, second):  # type: ignore[no-untyped-def]
     total = np.uint64(0)
     for w in range(first.size):
@@ -53,7 +54,7 @@ def _overlap(first, second):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def count_bits(bits, starts, cards, chosen, n_rows, n_cells):  # type: ignore[no-untyped-def]
     """As :func:`count_table` for weights of one, from rows of bits."""
     k, n_words = chosen.size, bits.shape[1]
@@ -90,7 +91,7 @@ def count_bits(bits, starts, cards, chosen, n_rows, n_cells):  # type: ignore[no
             state[depth] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def count_table(columns, cards, weights, chosen, n_cells):  # type: ignore[no-untyped-def]
     """Counts of the joint states of some variables; the last variable changes fastest.
 
@@ -122,7 +123,7 @@ def count_table(columns, cards, weights, chosen, n_cells):  # type: ignore[no-un
     return counts
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def table_statistic(counts, pearson):  # type: ignore[no-untyped-def]
     """G² or Pearson's χ² of counts of shape (strata, rows, columns), and its degrees of freedom.
 

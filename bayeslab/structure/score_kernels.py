@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = [
     "clique_log_determinants",
@@ -43,7 +44,7 @@ def _popcount(typingctx, word):  # type: ignore[no-untyped-def]
     return types.uint64(types.uint64), code
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def _term(count, kind, shift, row, known, table):  # type: ignore[no-untyped-def]
     if known and count < table.shape[1]:
         return table[row, int(count)]
@@ -52,7 +53,7 @@ def _term(count, kind, shift, row, known, table):  # type: ignore[no-untyped-def
     return math.lgamma(count + shift) - math.lgamma(shift)
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _sums(counts, n_cells, n_types, kind, ess, shifts, products, product, table, out, place):  # type: ignore[no-untyped-def]
     """Write the sums over cells of one set, one per type, to out[place]."""
     row, shift, known = 0, 1.0, True
@@ -70,7 +71,7 @@ def _sums(counts, n_cells, n_types, kind, ess, shifts, products, product, table,
         out[place, t] = total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def clique_sums_by_codes(  # type: ignore[no-untyped-def]
     columns,
     cards,
@@ -143,7 +144,7 @@ def clique_sums_by_codes(  # type: ignore[no-untyped-def]
             return
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def pack_bits(columns, starts, out):  # type: ignore[no-untyped-def]
     """Pack one row of bits for each state of each variable: bit r % 64 of word r // 64 is row r."""
     for v in range(columns.shape[0]):
@@ -151,7 +152,7 @@ def pack_bits(columns, starts, out):  # type: ignore[no-untyped-def]
             out[starts[v] + columns[v, r], r // 64] |= np.uint64(1) << np.uint64(r % 64)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def clique_sums_by_bits(  # type: ignore[no-untyped-def]
     bits,
     starts,
@@ -236,7 +237,7 @@ def clique_sums_by_bits(  # type: ignore[no-untyped-def]
             return
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def families_by_bits(  # type: ignore[no-untyped-def]
     bits, starts, cards, n_rows, child, sets, row, n_types, kind, ess, shifts, products, table, out
 ):
@@ -294,7 +295,7 @@ def families_by_bits(  # type: ignore[no-untyped-def]
                 out[p, 1] = values[0, 0]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def families_by_codes(  # type: ignore[no-untyped-def]
     columns, cards, weights, child, sets, row, n_types, kind, ess, shifts, products, table, out
 ):
@@ -341,7 +342,7 @@ def families_by_codes(  # type: ignore[no-untyped-def]
         out[p, 1] = values[0, 0]
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _members(mask, out):  # type: ignore[no-untyped-def]
     """The variables of a set given as bits, ascending; returns their number."""
     k = 0
@@ -357,7 +358,7 @@ def _members(mask, out):  # type: ignore[no-untyped-def]
     return k
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def clique_log_determinants(matrix, root, limit, binomial, offsets, constant, slope, out):  # type: ignore[no-untyped-def]
     """constant[k] + slope[k] * log det matrix[S, S] of all sets S of k <= limit variables whose first is ``root``.
 
@@ -399,7 +400,7 @@ def clique_log_determinants(matrix, root, limit, binomial, offsets, constant, sl
             return
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def _remembered(count, shift, row, memory, whole):  # type: ignore[no-untyped-def]
     """lgamma(count + shift) - lgamma(shift), cached in memory[row, count]; zero means not yet computed."""
     if not whole or row >= memory.shape[0] or count >= memory.shape[1]:
@@ -410,7 +411,7 @@ def _remembered(count, shift, row, memory, whole):  # type: ignore[no-untyped-de
     return memory[row, place]
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _sparse(counts, n_rows, card, ess, whole, of_cells, of_rows):  # type: ignore[no-untyped-def]
     """BDs of one family from its counts, ``card`` counts for each occurring row."""
     shift = ess / n_rows
@@ -428,7 +429,7 @@ def _sparse(counts, n_rows, card, ess, whole, of_cells, of_rows):  # type: ignor
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _next(chosen, depth, limit, m):  # type: ignore[no-untyped-def]
     """Advance ``chosen[1:]`` to the next set of at most ``limit`` of m candidates; return its size, 0 at the end."""
     if depth < limit and (depth == 0 or chosen[depth] + 1 < m) and m > 0:
@@ -442,7 +443,7 @@ def _next(chosen, depth, limit, m):  # type: ignore[no-untyped-def]
     return 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def sparse_families_by_bits(  # type: ignore[no-untyped-def]
     bits, starts, cards, n_rows, room, child, candidates, limit, binomial, offsets, ess, out
 ):
@@ -497,7 +498,7 @@ def sparse_families_by_bits(  # type: ignore[no-untyped-def]
         n_held[depth] = used
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def sparse_families_by_codes(  # type: ignore[no-untyped-def]
     columns, cards, weights, whole, child, candidates, limit, binomial, offsets, ess, out
 ):
@@ -552,7 +553,7 @@ def sparse_families_by_codes(  # type: ignore[no-untyped-def]
         n_codes[depth] = max(used, 1)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def expand(  # type: ignore[no-untyped-def]
     child, candidates, limit, labels, cards, binomial, offsets, values, kind, per_parameter, by_size, sets, scores
 ):
@@ -600,7 +601,7 @@ def expand(  # type: ignore[no-untyped-def]
     return place
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def undominated(sets, scores, nats):  # type: ignore[no-untyped-def]
     """Whether each set, sorted best first, has no proper subset whose score is better by more than ``nats``.
 

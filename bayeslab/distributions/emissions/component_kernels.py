@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from bayeslab.compiled import inner, kernel
 from bayeslab.constants import LOG_2PI
 
 __all__ = [
@@ -33,7 +33,7 @@ _BLOCK = 128
 _SUMS = {"reassoc", "contract", "nsz", "arcp"}
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract"})
+@inner(error_model="numpy", fastmath={"contract"})
 def _exponentials(values: np.ndarray, scratch: np.ndarray, bits: np.ndarray) -> None:
     """exp(x) for x <= 0, in place; below -700 zero. ``bits`` is ``scratch`` seen as integers.
 
@@ -67,7 +67,7 @@ def _exponentials(values: np.ndarray, scratch: np.ndarray, bits: np.ndarray) -> 
         values[b] *= scratch[b]
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath=_SUMS)
+@inner(error_model="numpy", fastmath=_SUMS)
 def _normalise_block(
     terms: np.ndarray,
     size: int,
@@ -112,7 +112,7 @@ def _normalise_block(
     return value
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def normalise_rows(log_weights: np.ndarray, log_components: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Log evidence of each row (N,) and responsibilities (N, K).
 
@@ -141,7 +141,7 @@ def normalise_rows(log_weights: np.ndarray, log_components: np.ndarray) -> tuple
     return evidence, responsibilities
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def log_evidence_and_gradient(parameters: np.ndarray, size: np.ndarray) -> tuple[float, np.ndarray]:
     """Any mixture: ``parameters`` is log weights (K), then log component densities (N · K, row by row).
 
@@ -162,7 +162,7 @@ def log_evidence_and_gradient(parameters: np.ndarray, size: np.ndarray) -> tuple
 # --------------------------------------------------------------------- gaussian, full covariance
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath=_SUMS)
+@inner(error_model="numpy", fastmath=_SUMS)
 def _whiten(
     columns: np.ndarray,
     mean: np.ndarray,
@@ -188,7 +188,7 @@ def _whiten(
             square[b] += point[b] * point[b]
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath=_SUMS)
+@kernel(error_model="numpy", fastmath=_SUMS)
 def full_gaussian_pass(
     rows: np.ndarray, row_weights: np.ndarray, log_weights: np.ndarray, means: np.ndarray, factors: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
@@ -258,7 +258,7 @@ def full_gaussian_pass(
     return value, counts, first, second
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def full_gaussian_evidence(parameters: np.ndarray, rows: np.ndarray) -> tuple[float, np.ndarray]:
     """Gaussian mixture with full covariances.
 
@@ -302,7 +302,7 @@ def full_gaussian_evidence(parameters: np.ndarray, rows: np.ndarray) -> tuple[fl
     return value, gradient
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath=_SUMS)
+@kernel(error_model="numpy", fastmath=_SUMS)
 def full_gaussian_log_density(rows: np.ndarray, means: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """Log density of each row under each component, (N, K)."""
     n_rows, d = rows.shape
@@ -328,7 +328,7 @@ def full_gaussian_log_density(rows: np.ndarray, means: np.ndarray, factors: np.n
 # ----------------------------------------------------------------- gaussian, diagonal covariance
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath=_SUMS)
+@kernel(error_model="numpy", fastmath=_SUMS)
 def diagonal_gaussian_pass(
     rows: np.ndarray, row_weights: np.ndarray, log_weights: np.ndarray, means: np.ndarray, log_sds: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
@@ -376,7 +376,7 @@ def diagonal_gaussian_pass(
     return value, counts, first, second
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def diagonal_gaussian_evidence(parameters: np.ndarray, rows: np.ndarray) -> tuple[float, np.ndarray]:
     """Gaussian mixture with diagonal covariances: log weights (K), means (K · d), log sds (K · d)."""
     d = rows.shape[1]
@@ -397,7 +397,7 @@ def diagonal_gaussian_evidence(parameters: np.ndarray, rows: np.ndarray) -> tupl
     return value, gradient
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath=_SUMS)
+@kernel(error_model="numpy", fastmath=_SUMS)
 def diagonal_gaussian_log_density(rows: np.ndarray, means: np.ndarray, log_sds: np.ndarray) -> np.ndarray:
     """Log density of each row under each component, (N, K); NaN cells are left out."""
     n_rows, d = rows.shape

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from bayeslab.compiled import inner, kernel
 
 __all__ = [
     "log_beta_first",
@@ -33,7 +33,7 @@ _MAX_TERMS = 100_000  # about six times the square root of the shape are needed
 _EXTRA_TERMS = 3  # terms after the value has converged, so that the derivative converges, too
 
 
-@njit(cache=True)
+@inner
 def _digamma(x: float) -> float:
     """Digamma function of x > 0, by recurrence and its asymptotic series (NIST 5.11.2)."""
     shift = 0.0
@@ -45,7 +45,7 @@ def _digamma(x: float) -> float:
     return shift + math.log(x) - 0.5 / x - series
 
 
-@njit(cache=True)
+@inner
 def _log1mexp(x: float) -> float:
     """log(1 - exp(x)) for x ≤ 0 (Mächler 2012)."""
     if x >= 0.0:
@@ -53,7 +53,7 @@ def _log1mexp(x: float) -> float:
     return math.log(-math.expm1(x)) if x > -0.6931471805599453 else math.log1p(-math.exp(x))
 
 
-@njit(cache=True)
+@inner
 def _gamma_series(a: complex, x: float) -> complex:
     """Sum of x^n / ((a + 1) ... (a + n))."""
     term = 1.0 + 0.0j
@@ -68,7 +68,7 @@ def _gamma_series(a: complex, x: float) -> complex:
     return total
 
 
-@njit(cache=True)
+@inner
 def _gamma_fraction(a: complex, x: float) -> complex:
     """The continued fraction of Γ(a, x) e^x x^-a, for x > a + 1 (modified Lentz)."""
     b = x + 1.0 - a
@@ -94,7 +94,7 @@ def _gamma_fraction(a: complex, x: float) -> complex:
     return h
 
 
-@njit(cache=True)
+@inner
 def _gamma(a: float, x: float, upper: bool, shape: bool) -> float:
     """log P(a, x) or log Q(a, x), or its derivative with respect to a."""
     if not (a > 0.0 and x >= 0.0):
@@ -119,31 +119,31 @@ def _gamma(a: float, x: float, upper: bool, shape: bool) -> float:
     return -math.exp(value - other) * slope
 
 
-@njit(cache=True)
+@kernel
 def log_gamma_p(a: float, x: float) -> float:
     """log of the regularised lower incomplete gamma function."""
     return _gamma(a, x, False, False)
 
 
-@njit(cache=True)
+@kernel
 def log_gamma_q(a: float, x: float) -> float:
     """log of the regularised upper incomplete gamma function."""
     return _gamma(a, x, True, False)
 
 
-@njit(cache=True)
+@kernel
 def log_gamma_p_shape(a: float, x: float) -> float:
     """Derivative of ``log_gamma_p`` with respect to a."""
     return _gamma(a, x, False, True)
 
 
-@njit(cache=True)
+@kernel
 def log_gamma_q_shape(a: float, x: float) -> float:
     """Derivative of ``log_gamma_q`` with respect to a."""
     return _gamma(a, x, True, True)
 
 
-@njit(cache=True)
+@inner
 def _beta_fraction(a: complex, b: complex, x: float) -> complex:
     """The continued fraction of the incomplete beta function (modified Lentz)."""
     c = 1.0 + 0.0j
@@ -179,7 +179,7 @@ def _beta_fraction(a: complex, b: complex, x: float) -> complex:
     return h
 
 
-@njit(cache=True)
+@inner
 def _beta_direct(a: float, b: float, x: float, y: float, which: int) -> float:
     """log I_x(a, b), or its derivative in a (``which`` 1) or b (2), where its continued fraction converges fast."""
     first = _STEP if which == 1 else 0.0
@@ -192,7 +192,7 @@ def _beta_direct(a: float, b: float, x: float, y: float, which: int) -> float:
     return slope + (math.log(x) - _digamma(a + 1.0) if which == 1 else math.log(y) - _digamma(b))
 
 
-@njit(cache=True)
+@inner
 def _beta(a: float, b: float, x: float, y: float, which: int) -> float:
     """log I_x(a, b), or its derivative with respect to a (``which`` 1) or b (2)."""
     if not (a > 0.0 and b > 0.0 and x >= 0.0 and y >= 0.0):
@@ -210,19 +210,19 @@ def _beta(a: float, b: float, x: float, y: float, which: int) -> float:
     return -math.exp(other - value) * _beta_direct(b, a, y, x, 3 - which)
 
 
-@njit(cache=True)
+@kernel
 def log_beta_i(a: float, b: float, x: float, y: float) -> float:
     """log of the regularised incomplete beta function I_x(a, b), y = 1 - x."""
     return _beta(a, b, x, y, 0)
 
 
-@njit(cache=True)
+@kernel
 def log_beta_first(a: float, b: float, x: float, y: float) -> float:
     """Derivative of ``log_beta_i`` with respect to a."""
     return _beta(a, b, x, y, 1)
 
 
-@njit(cache=True)
+@kernel
 def log_beta_second(a: float, b: float, x: float, y: float) -> float:
     """Derivative of ``log_beta_i`` with respect to b."""
     return _beta(a, b, x, y, 2)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["best_states", "log_evidence_and_gradient", "sample_states", "simulate_states", "smooth_trees"]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _log_sum(values: np.ndarray) -> float:
     peak = values.max()
     if peak == -np.inf:
@@ -24,7 +25,7 @@ def _log_sum(values: np.ndarray) -> float:
     return peak + math.log(total)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _upward(
     log_start: np.ndarray,
     log_transition: np.ndarray,
@@ -61,7 +62,7 @@ def _upward(
             impossible[trees[t]] = t
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def smooth_trees(
     log_start: np.ndarray,
     log_transition: np.ndarray,
@@ -100,7 +101,7 @@ def smooth_trees(
                 posterior[t, k] += both
 
 
-@numba.njit(cache=True)
+@kernel
 def log_evidence_and_gradient(
     parameters: np.ndarray, parents: np.ndarray, trees: np.ndarray, sizes: np.ndarray
 ) -> tuple[float, np.ndarray]:
@@ -132,7 +133,7 @@ def log_evidence_and_gradient(
     return total, gradient
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def best_states(
     log_start: np.ndarray,
     log_transition: np.ndarray,
@@ -168,7 +169,7 @@ def best_states(
             states[t] = came[t, above] if above >= 0 else -1
 
 
-@numba.njit(cache=True)
+@inner
 def _pick(weights: np.ndarray, uniform: float) -> int:
     """The place where the running sum passes a share of the whole."""
     left, last = uniform * weights.sum(), -1
@@ -181,7 +182,7 @@ def _pick(weights: np.ndarray, uniform: float) -> int:
     return last
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def sample_states(
     log_transition: np.ndarray,
     parents: np.ndarray,
@@ -203,7 +204,7 @@ def sample_states(
         states[t] = _pick(weights, uniform[t])
 
 
-@numba.njit(cache=True)
+@kernel
 def simulate_states(
     start: np.ndarray, transition: np.ndarray, parents: np.ndarray, uniform: np.ndarray, states: np.ndarray
 ) -> None:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["best_segments", "log_evidence_and_gradient", "smooth_sequences"]
 
 
-@numba.njit(cache=True)
+@inner
 def _log_add(a: float, b: float) -> float:
     if a < b:
         a, b = b, a
     return a if b == -np.inf else a + math.log1p(math.exp(b - a))
 
 
-@numba.njit(cache=True)
+@kernel
 def survival(log_duration: np.ndarray) -> np.ndarray:
     """log P(duration ≥ d) at d - 1."""
     out = log_duration.copy()
@@ -27,7 +28,7 @@ def survival(log_duration: np.ndarray) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _forward(
     log_start: np.ndarray,
     log_transition: np.ndarray,
@@ -66,7 +67,7 @@ def _forward(
     return evidence if end > begin else 0.0
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _backward(
     log_transition: np.ndarray,
     log_duration: np.ndarray,
@@ -125,7 +126,7 @@ def _backward(
             posterior[t, j] = max(posterior[t, j], 0.0)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def smooth_sequences(
     log_start: np.ndarray,
     log_transition: np.ndarray,
@@ -169,7 +170,7 @@ def smooth_sequences(
             start_counts += posterior[begin]
 
 
-@numba.njit(cache=True)
+@kernel
 def log_evidence_and_gradient(
     parameters: np.ndarray, offsets: np.ndarray, sizes: np.ndarray
 ) -> tuple[float, np.ndarray]:
@@ -202,7 +203,7 @@ def log_evidence_and_gradient(
     return total, gradient
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def best_segments(
     log_start: np.ndarray,
     log_transition: np.ndarray,

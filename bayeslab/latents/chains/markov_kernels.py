@@ -15,12 +15,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic, overload
 
+from bayeslab.compiled import inner, kernel
 from bayeslab.constants import HALF_LOG_2PI
 
 __all__ = [
@@ -264,14 +264,14 @@ def _ascend(log_transition: Any, step: Any, scores: Any, row: Any, log_emission:
     return dense if isinstance(log_transition, types.Array) else sparse
 
 
-@numba.njit(cache=True)
+@inner
 def _log_add(a: float, b: float) -> float:
     if a < b:
         a, b = b, a
     return a if b == -np.inf else a + math.log1p(math.exp(b - a))
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _predict_logs(transition: Any, step: int, before: np.ndarray, after: np.ndarray) -> None:
     """`predict` on logarithms."""
     after[:] = -np.inf
@@ -283,7 +283,7 @@ def _predict_logs(transition: Any, step: int, before: np.ndarray, after: np.ndar
                 after[j] = _log_add(after[j], before[i] + value(transition, step, i, e))
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _withdraw_logs(
     transition: Any, step: int, before: np.ndarray, ratio: np.ndarray, counts: np.ndarray, out: np.ndarray
 ) -> None:
@@ -300,7 +300,7 @@ def _withdraw_logs(
 # ----------------------------------------------------------------------------- forward and backward
 
 
-@numba.njit(cache=True)
+@inner
 def _tiny_edges(log_transition: Any, n_states: int) -> np.ndarray:
     """States that a possible transition enters which may be zero on the linear scale."""
     out = np.zeros(n_states, np.bool_)
@@ -313,7 +313,7 @@ def _tiny_edges(log_transition: Any, n_states: int) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True)
+@inner
 def _huge(logs: np.ndarray) -> bool:
     for number in logs.flat:  # noqa: SIM110 (numba)
         if number > _WIDE:
@@ -334,7 +334,7 @@ def _as_float(typing: Any, bits: Any) -> Any:
 _bits: Any = _as_float
 
 
-@numba.njit(cache=True, fastmath={"contract"}, error_model="numpy")
+@inner(fastmath={"contract"}, error_model="numpy")
 def _exp(x: float) -> float:
     """exp of a number that is not positive, to the last digit but one; unlike the library's, several at once.
 
@@ -361,7 +361,7 @@ def _exp(x: float) -> float:
     return out if x >= -708.0 else small
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _weigh(log_emission: np.ndarray, weights: np.ndarray, peaks: np.ndarray) -> None:
     """weights = likelihoods in the unit of each row's highest, whose log goes to ``peaks``."""
     n_rows, n_states = log_emission.shape
@@ -379,7 +379,7 @@ def _weigh(log_emission: np.ndarray, weights: np.ndarray, peaks: np.ndarray) -> 
         flat[i] = _exp(flat[i])
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _weigh_reachable(possible: np.ndarray, log_emission: np.ndarray, weights: np.ndarray) -> float:
     """The weights of one row in the unit of the likeliest state that can be; the log of that unit."""
     peak = -np.inf
@@ -393,7 +393,7 @@ def _weigh_reachable(possible: np.ndarray, log_emission: np.ndarray, weights: np
     return peak
 
 
-@numba.njit(cache=True)
+@inner
 def _misses(transition: Any, step: int, lost: np.ndarray, predicted: np.ndarray) -> bool:
     """Whether a lost state leads to one that others do not lead to."""
     for i in range(len(lost)):
@@ -405,7 +405,7 @@ def _misses(transition: Any, step: int, lost: np.ndarray, predicted: np.ndarray)
     return False
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@inner(fastmath=_FAST, error_model="numpy")
 def _forward(
     log_start: np.ndarray,
     transition: Any,
@@ -463,7 +463,7 @@ def _forward(
     return True, work
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@inner(fastmath=_FAST, error_model="numpy")
 def _backward(transition: Any, begin: int, filtered: np.ndarray, posterior: np.ndarray, counts: np.ndarray) -> None:
     """Smooth the rows of one sequence; ``posterior`` holds the weights of `_forward` at first."""
     n_rows, n_states = filtered.shape
@@ -478,7 +478,7 @@ def _backward(transition: Any, begin: int, filtered: np.ndarray, posterior: np.n
             withdraw(transition, begin + t if varying else 0, filtered, t - 1, ratio, counts, future)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _forward_logs(
     log_start: np.ndarray,
     log_transition: Any,
@@ -507,7 +507,7 @@ def _forward_logs(
     return -1
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _backward_logs(
     log_transition: Any,
     log_emission: np.ndarray,
@@ -530,7 +530,7 @@ def _backward_logs(
             _withdraw_logs(log_transition, t if varying else 0, log_filtered[t - 1], ratio, counts, future)
 
 
-@numba.njit(cache=True)
+@inner
 def _filter(
     s: int,
     log_start: np.ndarray,
@@ -565,7 +565,7 @@ def _filter(
     return True, row, work
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def filter_sequences(
     log_start: np.ndarray,
     transition: Any,
@@ -596,7 +596,7 @@ def filter_sequences(
         )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def smooth_sequences(
     log_start: np.ndarray,
     transition: Any,
@@ -654,7 +654,7 @@ def smooth_sequences(
 # ---------------------------------------------------------------------------- evidence and gradient
 
 
-@numba.njit(cache=True)
+@inner
 def _evidence(
     log_start: np.ndarray,
     transition: Any,
@@ -693,7 +693,7 @@ def _evidence(
     return log_evidence.sum()
 
 
-@numba.njit(cache=True)
+@kernel
 def log_evidence_and_gradient(
     parameters: np.ndarray, offsets: np.ndarray, sizes: np.ndarray
 ) -> tuple[float, np.ndarray]:
@@ -720,7 +720,7 @@ def log_evidence_and_gradient(
     return evidence, gradient
 
 
-@numba.njit(cache=True)
+@kernel
 def log_evidence_and_gradient_sparse(
     parameters: np.ndarray, offsets: np.ndarray, sizes: np.ndarray, starts: np.ndarray, targets: np.ndarray
 ) -> tuple[float, np.ndarray]:
@@ -748,7 +748,7 @@ def log_evidence_and_gradient_sparse(
 # ------------------------------------------------------------------------------------------- paths
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def best_path(
     log_start: np.ndarray,
     log_transition: Any,
@@ -773,7 +773,7 @@ def best_path(
         log_probability[s] = _trace_back(log_transition, begin, scores[begin:end], states[begin:end])
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _best_scores(
     log_start: np.ndarray, log_transition: Any, log_emission: np.ndarray, begin: int, scores: np.ndarray
 ) -> None:
@@ -785,7 +785,7 @@ def _best_scores(
         ascend(log_transition, begin + t if varying else 0, scores, t, log_emission)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _trace_back(log_transition: Any, begin: int, scores: np.ndarray, states: np.ndarray) -> float:
     """The path that reaches the best of the last scores, and that score."""
     n_rows, n_states = scores.shape
@@ -808,7 +808,7 @@ def _trace_back(log_transition: Any, begin: int, scores: np.ndarray, states: np.
     return score
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def best_paths(
     log_start: np.ndarray,
     log_transition: Any,
@@ -864,7 +864,7 @@ def best_paths(
                         place = came[t, place // n_paths, place % n_paths]
 
 
-@numba.njit(cache=True)
+@inner
 def _insert(scores: np.ndarray, places: np.ndarray, score: float, place: int) -> None:
     """Into a falling list, after its equals; the last falls out."""
     at = len(scores) - 1
@@ -874,7 +874,7 @@ def _insert(scores: np.ndarray, places: np.ndarray, score: float, place: int) ->
     scores[at], places[at] = score, place
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def sample_path(
     log_transition: Any, log_filtered: np.ndarray, offsets: np.ndarray, uniforms: np.ndarray, states: np.ndarray
 ) -> None:
@@ -901,7 +901,7 @@ def sample_path(
             states[t] = state
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def draw_sequences(
     log_start: np.ndarray,
     transition: Any,
@@ -976,7 +976,7 @@ def draw_sequences(
     return -1
 
 
-@numba.njit(cache=True)
+@kernel
 def simulate(
     log_start: np.ndarray, transition: Any, offsets: np.ndarray, uniforms: np.ndarray, states: np.ndarray
 ) -> None:
@@ -1000,7 +1000,7 @@ def simulate(
                     states[t] = j
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def path_log_probability(
     log_start: np.ndarray,
     log_transition: Any,
@@ -1024,7 +1024,7 @@ def path_log_probability(
 # --------------------------------------------------------------------------------------- emissions
 
 
-@numba.njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@kernel(fastmath=_FAST, error_model="numpy")
 def diagonal_gaussian_rows(
     values: np.ndarray, mean: np.ndarray, standard_deviation: np.ndarray, out: np.ndarray
 ) -> None:
@@ -1042,7 +1042,7 @@ def diagonal_gaussian_rows(
             out[t, k] = total
 
 
-@numba.njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@kernel(fastmath=_FAST, error_model="numpy")
 def weighted_sums(
     posterior: np.ndarray,
     values: np.ndarray,
@@ -1077,7 +1077,7 @@ def weighted_sums(
                 second[d, k] += sum_second
 
 
-@numba.njit(cache=True)
+@kernel
 def gaussian_log_evidence_and_gradient(
     parameters: np.ndarray, offsets: np.ndarray, sizes: np.ndarray, values: np.ndarray
 ) -> tuple[float, np.ndarray]:
@@ -1108,7 +1108,7 @@ def gaussian_log_evidence_and_gradient(
     return evidence, gradient
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def symbol_counts(posterior: np.ndarray, symbols: np.ndarray, counts: np.ndarray) -> None:
     """counts[symbol, state] += posterior, without missing (negative) symbols."""
     for t in range(len(symbols)):

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["best_path", "log_evidence_and_gradient", "sample_path", "smooth_sequences"]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _log_sum(values: np.ndarray) -> float:
     peak = values.max()
     if peak == -np.inf:
@@ -26,14 +27,14 @@ def _log_sum(values: np.ndarray) -> float:
     return peak + math.log(total)
 
 
-@numba.njit(cache=True)
+@inner
 def _log_add(a: float, b: float) -> float:
     if a < b:
         a, b = b, a
     return a if b == -np.inf else a + math.log1p(math.exp(b - a))
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _forward(
     log_start: np.ndarray,
     log_transition: np.ndarray,
@@ -87,7 +88,7 @@ def _forward(
     return before, -1
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _backward(
     log_transition: np.ndarray,
     log_emission: np.ndarray,
@@ -120,7 +121,7 @@ def _backward(
                         counts[k, j] += math.exp(ahead[g, k] + log_transition[k, j] + onwards[follows, j] - evidence)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def smooth_sequences(
     log_start: np.ndarray,
     log_transition: np.ndarray,
@@ -180,7 +181,7 @@ def smooth_sequences(
         start_counts += posterior[first]
 
 
-@numba.njit(cache=True)
+@kernel
 def log_evidence_and_gradient(
     parameters: np.ndarray, offsets: np.ndarray, begins: np.ndarray, targets: np.ndarray, weights: np.ndarray
 ) -> tuple[float, np.ndarray]:
@@ -216,7 +217,7 @@ def log_evidence_and_gradient(
     return total, gradient
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def best_path(
     log_start: np.ndarray,
     log_transition: np.ndarray,
@@ -267,7 +268,7 @@ def best_path(
                 state, share = came[share, state], sources[share, came[share, state]]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def sample_path(
     log_transition: np.ndarray,
     offsets: np.ndarray,

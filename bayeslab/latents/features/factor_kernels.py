@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from bayeslab.compiled import inner, kernel
 from bayeslab.constants import LOG_2PI
 
 __all__ = ["HEYWOOD", "factor_evidence"]
@@ -27,7 +27,7 @@ __all__ = ["HEYWOOD", "factor_evidence"]
 HEYWOOD = 1e4
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _inverse(matrix: np.ndarray) -> tuple[np.ndarray, float]:
     """Of a positive definite matrix, and the log of its determinant."""
     size = len(matrix)
@@ -56,7 +56,7 @@ def _inverse(matrix: np.ndarray) -> tuple[np.ndarray, float]:
     return out, log_det
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _whole(
     parameters: np.ndarray,
     d_all: int,
@@ -113,7 +113,7 @@ def _whole(
     return -0.5 * (n * (d * LOG_2PI + log_det) + trace)
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def factor_evidence(
     parameters: np.ndarray,
     sizes: np.ndarray,

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from bayeslab.compiled import inner, kernel
 from bayeslab.constants import LOG_2PI
 
 __all__ = ["binary_evidence", "binary_pass", "collapsed_log_density", "draw_rows", "sweep", "traded"]
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _factor(matrix: np.ndarray, size: int) -> np.ndarray:
     """Lower Cholesky factor of the first rows and columns."""
     out = np.zeros((size, size))
@@ -32,7 +32,7 @@ def _factor(matrix: np.ndarray, size: int) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _inverse(matrix: np.ndarray, size: int) -> np.ndarray:
     lower = _factor(matrix, size)
     inverse = np.zeros((size, size))
@@ -54,7 +54,7 @@ def _inverse(matrix: np.ndarray, size: int) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def collapsed_log_density(
     gram: np.ndarray, cross: np.ndarray, total: float, n: int, d: int, noise: float, scales: np.ndarray
 ) -> float:
@@ -92,7 +92,7 @@ def collapsed_log_density(
     return value - 0.5 * (total - explained) / variance
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _times(z: np.ndarray, n: int, size: int, matrix: np.ndarray, out: np.ndarray) -> None:
     """z_n times a matrix with one row for each feature."""
     for j in range(matrix.shape[1]):
@@ -103,7 +103,7 @@ def _times(z: np.ndarray, n: int, size: int, matrix: np.ndarray, out: np.ndarray
                 out[j] += matrix[k, j]
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _posterior(
     x: np.ndarray, z: np.ndarray, size: int, ratios: np.ndarray, spread: np.ndarray, mean: np.ndarray
 ) -> None:
@@ -130,7 +130,7 @@ def _posterior(
                 mean[i, j] += inverse[i, m] * moment[m, j]
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _moved(
     x: np.ndarray,
     z: np.ndarray,
@@ -162,12 +162,12 @@ def _moved(
             mean[i, j] += gain * (x[n, j] - fit[j])
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _log_row(squares: float, variance: float, d: int) -> float:
     return -0.5 * d * math.log(variance) - 0.5 * squares / variance
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _new_features(
     rng: np.random.Generator, squares: float, share: float, ratio: float, noise: float, rate: float, d: int, most: int
 ) -> int:
@@ -200,7 +200,7 @@ def _new_features(
     return count - 1
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _drop(
     z: np.ndarray, counts: np.ndarray, ratios: np.ndarray, k: int, size: int, spread: np.ndarray, mean: np.ndarray
 ) -> None:
@@ -221,7 +221,7 @@ def _drop(
         z[n, last] = 0
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _pair(
     rng: np.random.Generator,
     x: np.ndarray,
@@ -291,7 +291,7 @@ def _pair(
     return (share_i, away_i) if flip_i else (share_j, away_j)
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def sweep(
     rng: np.random.Generator,
     x: np.ndarray,
@@ -403,7 +403,7 @@ def sweep(
     return size, n_rows
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def traded(
     rng: np.random.Generator,
     x: np.ndarray,
@@ -482,7 +482,7 @@ def traded(
     return forth, back
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _sums_of_subsets(weights: np.ndarray, out: np.ndarray) -> None:
     """out[c] = sum of the weights of the bits of c."""
     out[0] = 0.0
@@ -492,7 +492,7 @@ def _sums_of_subsets(weights: np.ndarray, out: np.ndarray) -> None:
             out[half + c] = out[c] + weights[k]
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _subset_penalties(loading: np.ndarray, log_odds: np.ndarray, variance: float) -> np.ndarray:
     """log odds of the bits minus |Σ loadings of the bits|² / 2 variance, for each of 2^K subsets."""
     size, d = loading.shape
@@ -512,7 +512,7 @@ def _subset_penalties(loading: np.ndarray, log_odds: np.ndarray, variance: float
     return out
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def binary_pass(
     probability: np.ndarray, loading: np.ndarray, offset: np.ndarray, noise: float, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -575,7 +575,7 @@ def binary_pass(
     return evidence, expected, second
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def binary_evidence(parameters: np.ndarray, x: np.ndarray, sizes: np.ndarray) -> tuple[float, np.ndarray]:
     """log p(X | parameters) with every row's features summed out, and its gradient by Fisher's identity.
 
@@ -619,7 +619,7 @@ def binary_evidence(parameters: np.ndarray, x: np.ndarray, sizes: np.ndarray) ->
     return value, slope
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def draw_rows(
     rng: np.random.Generator,
     x: np.ndarray,

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
+
+from bayeslab.compiled import kernel
 
 __all__ = ["log_evidence_and_gradient"]
 
@@ -32,7 +33,7 @@ def _call(context: Any, address: Any, n: Any, parameters: Any, gradient: Any) ->
 _at_address: Any = _call
 
 
-@numba.njit(cache=True)
+@kernel
 def log_evidence_and_gradient(parameters, address):  # type: ignore[no-untyped-def]
     """Value and gradient; NaN parameters are not passed on."""
     gradient = np.zeros(len(parameters))

@@ -15,12 +15,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import binding, ir
 from numba import types
 from numba.extending import get_cython_function_address, intrinsic
 
+from bayeslab.compiled import inner, kernel
 from bayeslab.constants import HALF_LOG_2PI, LOG_2PI
 
 __all__ = [
@@ -94,7 +94,7 @@ _PER_LOG_2, _LOG_2_HIGH, _LOG_2_LOW = 1.4426950408889634, 0.69314718036912381649
 _LOWEST = -708.0
 
 
-@numba.njit(cache=True, fastmath={"contract"}, error_model="numpy")
+@inner(fastmath={"contract"}, error_model="numpy")
 def _exp(x):  # type: ignore[no-untyped-def]
     """exp(x) of x ≤ 700 without a branch or a call, so that loops run in vector registers: 2^k exp(r), |r| < 0.35.
 
@@ -123,7 +123,7 @@ def _exp(x):  # type: ignore[no-untyped-def]
 # ------------------------------------------------------------------------------ one tile of a row
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@inner(fastmath=_FAST, error_model="numpy")
 def _squared(op, first, columns, slots, x, i, z, start, stop, out):  # type: ignore[no-untyped-def]
     """out[j] = sum_d ((x_di - z_dj) / lengthscale_d)^2; lengthscales from the slot ``first``."""
     m = stop - start
@@ -137,7 +137,7 @@ def _squared(op, first, columns, slots, x, i, z, start, stop, out):  # type: ign
             out[j] += u * u
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@inner(fastmath=_FAST, error_model="numpy")
 def _leaf(op, columns, slots, x, i, z, start, stop, same, v, h):  # type: ignore[no-untyped-def]
     """Values of one covariance function along a tile; ``h`` keeps what the reverse sweep needs."""
     code, at, m = op[0], op[1], stop - start
@@ -234,12 +234,12 @@ def _leaf(op, columns, slots, x, i, z, start, stop, same, v, h):  # type: ignore
             v[j] = total
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@inner(fastmath=_FAST, error_model="numpy")
 def _sigmoid(rate, location, value):  # type: ignore[no-untyped-def]
     return 1.0 / (1.0 + math.exp(-rate * (value - location)))
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@inner(fastmath=_FAST, error_model="numpy")
 def _forward(ops, columns, slots, x, i, z, start, stop, same, values, kept):  # type: ignore[no-untyped-def]
     """Values of every instruction for row ``i`` and columns ``start`` to ``stop``."""
     m = stop - start
@@ -264,7 +264,7 @@ def _forward(ops, columns, slots, x, i, z, start, stop, same, values, kept):  # 
             _leaf(op, columns, slots, x, i, z, start, stop, same, v, kept[k])
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@inner(fastmath=_FAST, error_model="numpy")
 def _lengthscales(op, first, columns, slots, x, i, z, start, stop, a, h, out):  # type: ignore[no-untyped-def]
     """dv/dl_d = h ((x_d - z_d) / l_d)^2 / l_d for every function of sum_d ((x_d - z_d) / l_d)^2.
 
@@ -280,7 +280,7 @@ def _lengthscales(op, first, columns, slots, x, i, z, start, stop, a, h, out):  
         out[first + d] += total * rate
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@inner(fastmath=_FAST, error_model="numpy")
 def _leaf_reverse(op, columns, slots, x, i, z, start, stop, v, h, a, out):  # type: ignore[no-untyped-def]
     """Add to ``out`` (a number a slot) the sum over the tile of a dv/dslot."""
     code, at, m = op[0], op[1], stop - start
@@ -344,7 +344,7 @@ def _leaf_reverse(op, columns, slots, x, i, z, start, stop, v, h, a, out):  # ty
         out[at + 1] += slots[at] ** 2 * op[5] * total
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@inner(fastmath=_FAST, error_model="numpy")
 def _reverse(ops, columns, slots, x, i, z, start, stop, values, kept, adjoint, out):  # type: ignore[no-untyped-def]
     """The reverse sweep; the last row of ``adjoint`` holds the weights."""
     m = stop - start
@@ -383,7 +383,7 @@ def _reverse(ops, columns, slots, x, i, z, start, stop, values, kept, adjoint, o
 # ----------------------------------------------------------------------------------- the matrices
 
 
-@numba.njit(cache=True)
+@inner
 def _slots(theta, at, fixed):  # type: ignore[no-untyped-def]
     out = fixed.copy()
     for k in range(len(at)):
@@ -392,7 +392,7 @@ def _slots(theta, at, fixed):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True)
+@inner
 def _gathered(by_slot, at, size):  # type: ignore[no-untyped-def]
     out = np.zeros(size)
     for k in range(len(at)):
@@ -401,7 +401,7 @@ def _gathered(by_slot, at, size):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@inner(fastmath=_FAST, error_model="numpy")
 def _fill_lower(ops, columns, slots, x, out):  # type: ignore[no-untyped-def]
     """The lower triangle of K, into ``out``."""
     values, kept = np.empty((len(ops), _TILE)), np.empty((len(ops), _TILE))
@@ -414,7 +414,7 @@ def _fill_lower(ops, columns, slots, x, out):  # type: ignore[no-untyped-def]
                 row[j] = last[j]
 
 
-@numba.njit(cache=True)
+@kernel
 def matrix(ops, columns, at, fixed, theta, x):  # type: ignore[no-untyped-def]
     """K(x, x), both triangles; x (columns, n)."""
     n = x.shape[1]
@@ -426,7 +426,7 @@ def matrix(ops, columns, at, fixed, theta, x):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True)
+@kernel
 def cross(ops, columns, at, fixed, theta, x, z):  # type: ignore[no-untyped-def]
     """K(x, z) of different points, x (columns, n) and z (columns, m): shape (n, m)."""
     n, m = x.shape[1], z.shape[1]
@@ -441,7 +441,7 @@ def cross(ops, columns, at, fixed, theta, x, z):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True)
+@kernel
 def diagonal(ops, columns, at, fixed, theta, x):  # type: ignore[no-untyped-def]
     """The diagonal of K(x, x), (n,)."""
     slots, out = _slots(theta, at, fixed), np.empty(x.shape[1])
@@ -452,7 +452,7 @@ def diagonal(ops, columns, at, fixed, theta, x):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@inner(fastmath=_FAST, error_model="numpy")
 def _lower_gradient(ops, columns, slots, x, weights):  # type: ignore[no-untyped-def]
     """sum_ij W_ij dK_ij/dslot for symmetric W, of which the lower triangle is read."""
     out = np.zeros(len(slots))
@@ -474,14 +474,14 @@ def _lower_gradient(ops, columns, slots, x, weights):  # type: ignore[no-untyped
     return out
 
 
-@numba.njit(cache=True)
+@kernel
 def gradient(ops, columns, at, fixed, theta, x, weights):  # type: ignore[no-untyped-def]
     """sum_ij W_ij dK_ij/dθ for symmetric W (n, n), of which the lower triangle is read."""
     slots = _slots(theta, at, fixed)
     return _gathered(_lower_gradient(ops, columns, slots, x, weights), at, len(theta))
 
 
-@numba.njit(cache=True)
+@kernel
 def cross_gradient(ops, columns, at, fixed, theta, x, z, weights):  # type: ignore[no-untyped-def]
     """sum_ij W_ij dK(x_i, z_j)/dθ for W (n, m)."""
     slots = _slots(theta, at, fixed)
@@ -501,7 +501,7 @@ def cross_gradient(ops, columns, at, fixed, theta, x, z, weights):  # type: igno
     return _gathered(out, at, len(theta))
 
 
-@numba.njit(cache=True)
+@kernel
 def diagonal_gradient(ops, columns, at, fixed, theta, x, weights):  # type: ignore[no-untyped-def]
     """sum_i w_i dK_ii/dθ for w (n,)."""
     slots = _slots(theta, at, fixed)
@@ -524,7 +524,7 @@ _REPAIRS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
 _NOTHING = 1e-150
 
 
-@numba.njit(cache=True)
+@inner
 def _factored(ops, columns, slots, x, noise, base, out):  # type: ignore[no-untyped-def]
     """The lower Cholesky factor of K + diag(noise) + jitter in the lower triangle of ``out``, the jitter and its share.
 
@@ -555,7 +555,7 @@ def _factored(ops, columns, slots, x, noise, base, out):  # type: ignore[no-unty
     return math.nan, math.nan
 
 
-@numba.njit(cache=True)
+@inner
 def _with_jitter(weights, share):  # type: ignore[no-untyped-def]
     """Add to the weights of K what those of the jitter, a share of K's mean variance, come to."""
     n, trace = weights.shape[0], 0.0
@@ -565,7 +565,7 @@ def _with_jitter(weights, share):  # type: ignore[no-untyped-def]
         weights[i, i] += share * trace / n
 
 
-@numba.njit(cache=True)
+@inner
 def _solve_in_place(lower, b, transposed):  # type: ignore[no-untyped-def]
     """b becomes L^-1 b, or L'^-1 b; several right-hand sides are the rows of b."""
     size, many = np.array([lower.shape[0]], np.int32), np.array([b.size // lower.shape[0]], np.int32)
@@ -581,7 +581,7 @@ def _solve_in_place(lower, b, transposed):  # type: ignore[no-untyped-def]
 _BLOCK = 32
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@inner(fastmath=_FAST, error_model="numpy")
 def _invert_small(a, first, last):  # type: ignore[no-untyped-def]
     """The rows from ``first`` to ``last`` of a lower triangle become those of its inverse."""
     work = np.empty(last - first)
@@ -597,7 +597,7 @@ def _invert_small(a, first, last):  # type: ignore[no-untyped-def]
         row[:] = sums
 
 
-@numba.njit(cache=True)
+@inner
 def _invert_triangle(a):  # type: ignore[no-untyped-def]
     """A lower triangle becomes its inverse: diagonal blocks first, then pairs: [A 0; B C]⁻¹ = [A⁻¹ 0; -C⁻¹BA⁻¹ C⁻¹].
 
@@ -626,7 +626,7 @@ def _invert_triangle(a):  # type: ignore[no-untyped-def]
         width *= 2
 
 
-@numba.njit(cache=True)
+@inner
 def _invert(lower):  # type: ignore[no-untyped-def]
     """The lower triangle L becomes that of (L L')^-1."""
     size, status, upper = np.array([len(lower)], np.int32), np.zeros(1, np.int32), np.array([85], np.uint8)
@@ -634,7 +634,7 @@ def _invert(lower):  # type: ignore[no-untyped-def]
     _dlauum(upper.ctypes, size.ctypes, lower.ctypes, size.ctypes, status.ctypes)
 
 
-@numba.njit(cache=True)
+@kernel
 def factor(ops, columns, at, fixed, theta, x, noise, base):  # type: ignore[no-untyped-def]
     """Lower Cholesky factor of K(x, x) + diag(noise) + jitter, zeros above, and the jitter (NaN: there is none)."""
     n = x.shape[1]
@@ -643,7 +643,7 @@ def factor(ops, columns, at, fixed, theta, x, noise, base):  # type: ignore[no-u
     return out, jitter
 
 
-@numba.njit(cache=True)
+@kernel
 def log_marginal(parameters, ops, columns, at, fixed, x, y, design, known, base):  # type: ignore[no-untyped-def]
     """log N(y | design b, K + diag(known) + s² I) and its gradient; parameters: θ, s, b.
 
@@ -689,7 +689,7 @@ STUDENT_T, BERNOULLI, BINOMIAL, POISSON, NEGATIVE_BINOMIAL = 0, 1, 2, 3, 4
 LOGIT, PROBIT = 0, 1
 
 
-@numba.njit(cache=True)
+@inner
 def _digamma(x):  # type: ignore[no-untyped-def]
     """d log Γ(x) / dx: the recurrence up to 10, then Stirling's series (Abramowitz, Stegun 6.3.18)."""
     out = 0.0
@@ -705,7 +705,7 @@ def _digamma(x):  # type: ignore[no-untyped-def]
     )
 
 
-@numba.njit(cache=True)
+@kernel
 def log_normal_cdf(x):  # type: ignore[no-untyped-def]
     """log Φ(x) and its derivative."""
     if x > -8.0:
@@ -717,12 +717,12 @@ def log_normal_cdf(x):  # type: ignore[no-untyped-def]
     return -0.5 * x * x - HALF_LOG_2PI - math.log(-x) + math.log(series), -x / series
 
 
-@numba.njit(cache=True)
+@inner
 def _log_sigmoid(x):  # type: ignore[no-untyped-def]
     return -math.log1p(math.exp(-x)) if x > 0.0 else x - math.log1p(math.exp(x))
 
 
-@numba.njit(cache=True)
+@kernel
 def row_likelihood(code, link, y, trials, eta, first, second):  # type: ignore[no-untyped-def]
     """log p(y | eta), its derivative by eta, and by the likelihood's own parameters."""
     if code == STUDENT_T:  # first: scale, second: degrees of freedom
@@ -756,7 +756,7 @@ def row_likelihood(code, link, y, trials, eta, first, second):  # type: ignore[n
     return value + y * _log_sigmoid(eta) + (m - y) * _log_sigmoid(-eta), y - m * p, 0.0, 0.0
 
 
-@numba.njit(cache=True)
+@kernel
 def log_likelihood_whitened(parameters, ops, columns, at, fixed, x, place, y, trials, design, base, words):  # type: ignore[no-untyped-def]
     """log p(y | f) with f = design b + (L z)[place], L the Cholesky factor of K(x, x), and its gradient.
 
@@ -820,7 +820,7 @@ def log_likelihood_whitened(parameters, ops, columns, at, fixed, x, place, y, tr
 # -------------------------------------------------------------------- a function made of standard normals
 
 
-@numba.njit(cache=True)
+@kernel
 def coloured(theta, z, ops, columns, at, fixed, x, base):  # type: ignore[no-untyped-def]
     """L z of each row of z, with L the Cholesky factor of K(x, x); NaN where there is none."""
     m = x.shape[1]
@@ -836,7 +836,7 @@ def coloured(theta, z, ops, columns, at, fixed, x, base):  # type: ignore[no-unt
     return out
 
 
-@numba.njit(cache=True)
+@kernel
 def coloured_gradient(theta, z, to_f, ops, columns, at, fixed, x, base):  # type: ignore[no-untyped-def]
     """Derivatives by θ and by z, one after the other, of what has the derivatives ``to_f`` by :func:`coloured`.
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from bayeslab.compiled import inner, kernel
 from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.latents.gaussian_process.covariance_kernels import (
     _dpotrf,
@@ -43,13 +43,13 @@ __all__ = [
 _NOTHING = 1e-150
 
 
-@numba.njit(cache=True)
+@inner
 def _at(values, i):  # type: ignore[no-untyped-def]
     """One number for all, or one for each."""
     return values[i] if len(values) > 1 else values[0]
 
 
-@numba.njit(cache=True)
+@inner
 def _points(y, point, c, offset, sigma, n_points):  # type: ignore[no-untyped-def]
     """w and t of each point; w[0] is NaN where a standard deviation is not positive."""
     w, t = np.zeros(n_points), np.zeros(n_points)
@@ -63,7 +63,7 @@ def _points(y, point, c, offset, sigma, n_points):  # type: ignore[no-untyped-de
     return w, t
 
 
-@numba.njit(cache=True)
+@inner
 def _rows(y, point, c, offset, sigma, mean, variance, grad):  # type: ignore[no-untyped-def]
     """Σ log N(y; μ + c f, σ) at the mean of f, and the gradient of the log evidence by c, μ and σ, into ``grad``."""
     value, first = 0.0, len(c)
@@ -79,7 +79,7 @@ def _rows(y, point, c, offset, sigma, mean, variance, grad):  # type: ignore[no-
     return value
 
 
-@numba.njit(cache=True)
+@inner
 def _covariances(block, first, last, theta, factors, sizes, ops, columns, at, fixed, x, batch, only):  # type: ignore[no-untyped-def]
     """K of the points from ``first`` to ``last`` (of function ``only``, or of all where that is negative)."""
     n = last - first
@@ -107,7 +107,7 @@ def _covariances(block, first, last, theta, factors, sizes, ops, columns, at, fi
         o, c, s, v, th, g = o + n_ops, c + n_columns, s + n_slots, v + n_inputs, th + n_theta, g + n_factors
 
 
-@numba.njit(cache=True)
+@inner
 def _solved(kept, u, root, weights):  # type: ignore[no-untyped-def]
     """√w B⁻¹ u and B⁻¹ (lower triangle, into ``weights``) of B = I + √w K √w, and what log evidence has of them.
 
@@ -136,7 +136,7 @@ def _solved(kept, u, root, weights):  # type: ignore[no-untyped-def]
     return alpha * root, value
 
 
-@numba.njit(cache=True)
+@inner
 def _split(parameters, sizes, lengths):  # type: ignore[no-untyped-def]
     """θ, factors, c, offset and sigma."""
     a = int(sizes[:, 4].sum())
@@ -145,7 +145,7 @@ def _split(parameters, sizes, lengths):  # type: ignore[no-untyped-def]
     return parameters[:a], parameters[a:b], parameters[b:c], parameters[c:d], parameters[d:]
 
 
-@numba.njit(cache=True)
+@kernel
 def given_rows(parameters, y, point, starts, lengths, moving, sizes, batch, ops, columns, at, fixed, x):  # type: ignore[no-untyped-def]
     """What rows say: the derivative of the log evidence by the function at each point, and K⁻¹'s share in its variance.
 
@@ -174,7 +174,7 @@ def given_rows(parameters, y, point, starts, lengths, moving, sizes, batch, ops,
     return alpha, w, inverse
 
 
-@numba.njit(cache=True)
+@kernel
 def log_evidence_and_gradient(parameters, y, point, starts, lengths, moving, sizes, batch, ops, columns, at, fixed, x):  # type: ignore[no-untyped-def]
     """Log density of the rows with the functions integrated out, and its gradient.
 
@@ -255,7 +255,7 @@ def log_evidence_and_gradient(parameters, y, point, starts, lengths, moving, siz
     return value, grad
 
 
-@numba.njit(cache=True)
+@inner
 def _to_functions(kept, weights, first, last, theta, factors, moving, sizes, batch, ops, columns, at, fixed, x, grad):  # type: ignore[no-untyped-def]
     """Add the gradient by θ and by factors, from the derivatives by K (lower triangle of ``weights``)."""
     n = last - first
@@ -287,7 +287,7 @@ def _to_functions(kept, weights, first, last, theta, factors, moving, sizes, bat
 # ------------------------------------------------------------------------------------------ in time
 
 
-@numba.njit(cache=True)
+@kernel
 def in_time_log_evidence_and_gradient(parameters, y, point, starts, lengths, n_theta, ops, at, fixed, steps):  # type: ignore[no-untyped-def]
     """The same of one sum of Matérn processes of one column, in so many steps as there are points.
 
@@ -355,7 +355,7 @@ def in_time_log_evidence_and_gradient(parameters, y, point, starts, lengths, n_t
 # -------------------------------------------------------------------------------------------- sines
 
 
-@numba.njit(cache=True)
+@inner
 def _scales(parameters, lengths, of, m):  # type: ignore[no-untyped-def]
     """Where the factor of each feature's function begins among the parameters, and how many there are."""
     n_factors = lengths[3:]
@@ -363,7 +363,7 @@ def _scales(parameters, lengths, of, m):  # type: ignore[no-untyped-def]
     return begins[of], n_factors[of]
 
 
-@numba.njit(cache=True)
+@inner
 def _series(parameters, y, point, lengths, of, features, counts, gram):  # type: ignore[no-untyped-def]
     """A with f = A z, w, t, and the factor of B = I + A' w A; w[0] is NaN where there is none."""
     n_points, m = features.shape
@@ -397,14 +397,14 @@ def _series(parameters, y, point, lengths, of, features, counts, gram):  # type:
     return a, w, t, np.linalg.cholesky(b)
 
 
-@numba.njit(cache=True)
+@kernel
 def series_given_rows(parameters, y, point, lengths, of, features, counts, gram):  # type: ignore[no-untyped-def]
     """Mean of the standard normals given the rows, the factor of their precision, A and w."""
     a, w, t, lower = _series(parameters, y, point, lengths, of, features, counts, gram)
     return np.linalg.solve(lower.T, np.linalg.solve(lower, np.dot(a.T, t))), lower, a, w
 
 
-@numba.njit(cache=True)
+@kernel
 def series_log_evidence_and_gradient(parameters, y, point, lengths, of, features, counts, gram):  # type: ignore[no-untyped-def]
     """The same of sums of fixed functions with normal weights.
 

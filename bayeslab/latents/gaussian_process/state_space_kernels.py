@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from bayeslab.compiled import inner, kernel
 from bayeslab.latents.gaussian_process.covariance_kernels import MATERN12, MATERN52, WHITE
 
 __all__ = [
@@ -34,7 +34,7 @@ _SEGMENT = 256
 _ZERO = 1e-13
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _factor(kind: int, order: int, decay: float, frequency: float, step: float, out: np.ndarray) -> None:
     """exp(F δ) of one factor."""
     shrink = math.exp(-decay * step)
@@ -55,7 +55,7 @@ def _factor(kind: int, order: int, decay: float, frequency: float, step: float, 
         out[2, 0], out[2, 1], out[2, 2] = shrink * (h - s), shrink * (2.0 * h - 3.0 * s), shrink * (1.0 - 2.0 * s + h)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def transition(
     step: float,
     decay: np.ndarray,
@@ -94,7 +94,7 @@ def transition(
                 out[o + i, o + j] = work[now, i, j]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _move(
     a: np.ndarray,
     offsets: np.ndarray,
@@ -129,7 +129,7 @@ def _move(
                 new_d[j, i] = total
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _move_back(a: np.ndarray, offsets: np.ndarray, r: np.ndarray, s: np.ndarray, work: np.ndarray) -> None:
     """r ← A' r and S ← A' S A, in place."""
     n = len(r)
@@ -158,7 +158,7 @@ def _move_back(a: np.ndarray, offsets: np.ndarray, r: np.ndarray, s: np.ndarray,
                 s[j, i] = total
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _gain(stationary_h: np.ndarray, d: np.ndarray, h: np.ndarray, g: np.ndarray) -> float:
     """(P + D) h, and h'(P + D) h."""
     variance = 0.0
@@ -171,7 +171,7 @@ def _gain(stationary_h: np.ndarray, d: np.ndarray, h: np.ndarray, g: np.ndarray)
     return variance
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _update(
     y: float, noise: float, stationary_h: np.ndarray, h: np.ndarray, m: np.ndarray, d: np.ndarray, g: np.ndarray
 ) -> float:
@@ -192,7 +192,7 @@ def _update(
     return -0.5 * (math.log(2.0 * math.pi * s) + v * scaled)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def log_evidence(
     decay: np.ndarray,
     frequency: np.ndarray,
@@ -228,7 +228,7 @@ def log_evidence(
     return total
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _apply(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     out = np.zeros(len(x))
     for i in range(len(x)):
@@ -237,7 +237,7 @@ def _apply(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _forward(
     first: int,
     last: int,
@@ -278,7 +278,7 @@ def _forward(
     return total
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _checkpoints(
     decay: np.ndarray,
     frequency: np.ndarray,
@@ -311,7 +311,7 @@ def _checkpoints(
     return total, kept_m, kept_d
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _again(
     segment: int,
     kept_m: np.ndarray,
@@ -343,7 +343,7 @@ def _again(
     return first, last
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def log_evidence_and_gradient(
     decay: np.ndarray,
     frequency: np.ndarray,
@@ -418,7 +418,7 @@ def log_evidence_and_gradient(
     return total, to_f, to_p, to_noise, to_value
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def smooth_path(
     decay: np.ndarray,
     frequency: np.ndarray,
@@ -492,7 +492,7 @@ def smooth_path(
     return mean_out, variance_out, left_out_mean, left_out_variance
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _root(covariance: np.ndarray, floor: float, out: np.ndarray) -> None:
     """Lower factor; a pivot below the floor is rounding, and zero."""
     n = len(covariance)
@@ -511,7 +511,7 @@ def _root(covariance: np.ndarray, floor: float, out: np.ndarray) -> None:
             out[i, j] = total / out[j, j]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def draw_path(
     decay: np.ndarray,
     frequency: np.ndarray,
@@ -556,7 +556,7 @@ def draw_path(
 # ----------------------------------------------- sums of Matérn processes, from hyperparameters to evidence
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def log_marginal(
     parameters: np.ndarray,
     ops: np.ndarray,
@@ -593,7 +593,7 @@ def log_marginal(
     return value, grad
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def matern_evidence(
     theta: np.ndarray,
     ops: np.ndarray,
@@ -647,7 +647,7 @@ def matern_evidence(
     return value, to_noise / unit_of_y, to_value / unit_of_y
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def matern_states(
     theta: np.ndarray, ops: np.ndarray, at: np.ndarray, fixed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -679,7 +679,7 @@ def matern_states(
     return decay, stationary, h, orders, offsets, terms, slots
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def unit_of(stationary: np.ndarray, noise: np.ndarray) -> float:
     """A unit of the values in which products of variances are in the range of floats: a power of two; mostly 1."""
     largest = noise.max()
@@ -690,7 +690,7 @@ def unit_of(stationary: np.ndarray, noise: np.ndarray) -> float:
     return 2.0 ** math.floor(0.5 * math.log2(largest))
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _matern_shape(order: int, variance: float, out: np.ndarray) -> None:
     """Stationary covariance of f and its derivatives in units of the rate."""
     for i in range(order):
@@ -700,7 +700,7 @@ def _matern_shape(order: int, variance: float, out: np.ndarray) -> None:
         out[0, 2] = out[2, 0] = -variance / 3.0
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _matern_rate(order: int, out: np.ndarray) -> None:
     """F in units of the rate: the companion matrix of (1 + s)^order."""
     out[:, :] = 0.0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import kernel
 
 __all__ = ["expected_loss", "move_rows"]
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def expected_loss(labels: np.ndarray, draws: np.ndarray, weight: np.ndarray, f: np.ndarray) -> float:
     """Weighted average over draws of Σ f(n_k) + Σ f(n_s) - 2 Σ f(n_sk), of clusters, draws' clusters and overlaps.
 
@@ -45,7 +46,7 @@ def expected_loss(labels: np.ndarray, draws: np.ndarray, weight: np.ndarray, f: 
     return total
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def move_rows(
     labels: np.ndarray, draws: np.ndarray, weight: np.ndarray, step: np.ndarray, limit: int, rounds: int
 ) -> None:

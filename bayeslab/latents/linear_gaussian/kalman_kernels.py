@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from bayeslab.compiled import inner, kernel
 from bayeslab.constants import LOG_2PI
 
 __all__ = ["filter_sequences", "log_evidence_and_gradient", "smooth_sequences"]
@@ -19,7 +19,7 @@ __all__ = ["filter_sequences", "log_evidence_and_gradient", "smooth_sequences"]
 _ZERO = 1e-13
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a b"""
     out = np.zeros((a.shape[0], b.shape[1]))
@@ -30,7 +30,7 @@ def _times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _times_transposed(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a b'"""
     out = np.zeros((a.shape[0], b.shape[0]))
@@ -41,7 +41,7 @@ def _times_transposed(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _apply(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """a x"""
     out = np.zeros(a.shape[0])
@@ -51,7 +51,7 @@ def _apply(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _apply_transposed(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """a' x"""
     out = np.zeros(a.shape[1])
@@ -61,14 +61,14 @@ def _apply_transposed(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _sandwich(a: np.ndarray, s: np.ndarray) -> np.ndarray:
     """a s a'"""
     out = _times_transposed(_times(a, s), a)
     return 0.5 * (out + out.T)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _cholesky(s: np.ndarray) -> tuple[np.ndarray, bool]:
     """Lower factor, with zero columns where s is singular, and whether it is positive definite."""
     n = len(s)
@@ -89,7 +89,7 @@ def _cholesky(s: np.ndarray) -> tuple[np.ndarray, bool]:
     return out, definite
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _solve(lower: np.ndarray, b: np.ndarray) -> np.ndarray:
     """x with lower lower' x = b; a generalised solution, zero where the factor is."""
     n, out = len(lower), b.copy()
@@ -105,7 +105,7 @@ def _solve(lower: np.ndarray, b: np.ndarray) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True)
+@kernel
 def _observed(row: np.ndarray) -> np.ndarray:
     """The columns of a row that are not missing."""
     n = 0
@@ -117,7 +117,7 @@ def _observed(row: np.ndarray) -> np.ndarray:
     return out[:n]
 
 
-@numba.njit(cache=True)
+@inner
 def _rows(a: np.ndarray, at: np.ndarray) -> np.ndarray:
     out = np.empty((len(at), a.shape[1]))
     for i in range(len(at)):
@@ -125,7 +125,7 @@ def _rows(a: np.ndarray, at: np.ndarray) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True)
+@inner
 def _block(a: np.ndarray, at: np.ndarray) -> np.ndarray:
     out = np.empty((len(at), len(at)))
     for i in range(len(at)):
@@ -134,7 +134,7 @@ def _block(a: np.ndarray, at: np.ndarray) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _surprise(
     row: np.ndarray,
     offset: np.ndarray,
@@ -161,7 +161,7 @@ def _surprise(
     return scaled[:, 0].copy(), _solve(lower, loading), loading, cell_noise, log_density, definite
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def filter_sequences(
     start_mean: np.ndarray,
     start_covariance: np.ndarray,
@@ -210,7 +210,7 @@ def filter_sequences(
     return -1
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def smooth_sequences(
     transition: np.ndarray,
     state_noise: np.ndarray,
@@ -245,7 +245,7 @@ def smooth_sequences(
             covariance[t] = left + _sandwich(g, covariance[t + 1])
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def log_evidence_and_gradient(
     parameters: np.ndarray, rows: np.ndarray, offsets: np.ndarray, sizes: np.ndarray
 ) -> tuple[float, np.ndarray]:
@@ -344,7 +344,7 @@ def log_evidence_and_gradient(
     return log_predictive.sum(), gradient
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _add_observation(
     row: np.ndarray,
     offset: np.ndarray,

@@ -6,13 +6,14 @@ Koopman (2012), Time Series Analysis by State Space Methods, 2nd ed., section 3.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["component_gradient", "component_values"]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _component_states(
     parameters: np.ndarray,
     normals: np.ndarray,
@@ -44,7 +45,7 @@ def _component_states(
     return states
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def component_values(
     parameters: np.ndarray,
     normals: np.ndarray,
@@ -70,7 +71,7 @@ def component_values(
     return out
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def component_gradient(
     parameters: np.ndarray,
     normals: np.ndarray,

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from bayeslab.compiled import inner, kernel
 from bayeslab.constants import LOG_2PI
 
 __all__ = ["log_evidence_and_gradient", "smooth"]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _system(
     flat: np.ndarray, shapes: np.ndarray, n_sets: int, moves: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -62,7 +62,7 @@ def _system(
     return mean, start, move, noise, read, where, component
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _products(factors: np.ndarray) -> np.ndarray:
     """B B' of each B."""
     n, d = factors.shape[0], factors.shape[1]
@@ -76,7 +76,7 @@ def _products(factors: np.ndarray) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _rows_of(flat: np.ndarray, shapes: np.ndarray, sizes: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (components, rows), and offset and sigma (2, rows)."""
     k = len(shapes)
@@ -97,7 +97,7 @@ def _rows_of(flat: np.ndarray, shapes: np.ndarray, sizes: np.ndarray, n: int) ->
     return coefficients, rest
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _moved(move: np.ndarray, moves: np.ndarray, p: np.ndarray, half: np.ndarray, out: np.ndarray) -> None:
     """``out`` += T P T', of the entries of T."""
     half[:] = 0.0
@@ -111,7 +111,7 @@ def _moved(move: np.ndarray, moves: np.ndarray, p: np.ndarray, half: np.ndarray,
             out[c, i] += value * half[c, j]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _filter(
     mean: np.ndarray,
     start: np.ndarray,
@@ -191,7 +191,7 @@ def _filter(
     return total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _row_back(
     c: np.ndarray, k: np.ndarray, v: float, f: float, r: np.ndarray, n: np.ndarray, w: np.ndarray
 ) -> tuple[float, float]:
@@ -215,7 +215,7 @@ def _row_back(
     return u, diagonal
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _time_back(move: np.ndarray, moves: np.ndarray, r: np.ndarray, n: np.ndarray, half: np.ndarray) -> None:
     """T' r and T' n T in place."""
     d = len(r)
@@ -234,7 +234,7 @@ def _time_back(move: np.ndarray, moves: np.ndarray, r: np.ndarray, n: np.ndarray
             n[c, j] += value * half[c, i]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _loadings(read: np.ndarray, component: np.ndarray, coefficients: np.ndarray, of_row: np.ndarray) -> np.ndarray:
     out = np.empty((coefficients.shape[1], read.shape[1]))
     for r in range(len(out)):
@@ -243,7 +243,7 @@ def _loadings(read: np.ndarray, component: np.ndarray, coefficients: np.ndarray,
     return out
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def log_evidence_and_gradient(
     flat: np.ndarray,
     y: np.ndarray,
@@ -359,7 +359,7 @@ def log_evidence_and_gradient(
     return value, gradient
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def smooth(
     flat: np.ndarray,
     y: np.ndarray,

@@ -7,8 +7,9 @@ the codes; -1 is a missing cell. All tables lie in one flat array: the table of 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = [
     "add_observed_families",
@@ -24,7 +25,7 @@ _BLOCK = 2048  # rows counted at a time: their table positions stay in the first
 _SPREAD = 4096  # tables up to this size are counted in four copies, so that equal neighbouring rows run in parallel
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def pack(codes, out):  # type: ignore[no-untyped-def]
     """Copy rows to columns, block by block, so that both stay in the cache."""
     n_rows, n_variables = codes.shape
@@ -35,7 +36,7 @@ def pack(codes, out):  # type: ignore[no-untyped-def]
                 out[v, i] = codes[i, v]
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _smallest(column):  # type: ignore[no-untyped-def]
     low = column[0]
     for x in column:
@@ -43,7 +44,7 @@ def _smallest(column):  # type: ignore[no-untyped-def]
     return low
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def count_families(columns, starts, members, strides, offsets, weights, counts):  # type: ignore[no-untyped-def]
     """Add the rows to ``counts``; return the weight that each family skips because a cell is missing.
 
@@ -101,7 +102,7 @@ def count_families(columns, starts, members, strides, offsets, weights, counts):
     return skipped
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def first_of_each(values, starts):  # type: ignore[no-untyped-def]
     """Label equal sequences ``values[starts[i]:starts[i + 1]]`` alike, in order of first appearance.
 
@@ -143,7 +144,7 @@ def first_of_each(values, starts):  # type: ignore[no-untyped-def]
     return kinds, firsts[:n_kinds].copy()
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _root(parent, v):  # type: ignore[no-untyped-def]
     while parent[v] != v:
         parent[v] = parent[parent[v]]
@@ -151,7 +152,7 @@ def _root(parent, v):  # type: ignore[no-untyped-def]
     return v
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _elimination_order(values, head, cards, dense, budget):  # type: ignore[no-untyped-def]
     """Sort the variables of a group into a greedy elimination order: the smallest product of tables first.
 
@@ -197,7 +198,7 @@ def _elimination_order(values, head, cards, dense, budget):  # type: ignore[no-u
     return cost
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def components_of_rows(codes, cards, starts, members, strides, dense, completions, budget):  # type: ignore[no-untyped-def]
     """The missing cells of every row, in groups that are independent given the observed cells.
 
@@ -300,7 +301,7 @@ def components_of_rows(codes, cards, starts, members, strides, dense, completion
     return values[:used].copy(), ends[:n_groups].copy(), rows[:n_groups].copy(), wide
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def expected_components(values, begins, weights, cards, dense, offsets, completions, flat, counts, logs):  # type: ignore[no-untyped-def]
     """Sum out the missing cells of every group.
 
@@ -320,7 +321,7 @@ def expected_components(values, begins, weights, cards, dense, offsets, completi
             logs[g] = _by_elimination(values, begins[g], weights[g], cards, dense, offsets, flat, counts)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _by_completion(values, begins, weights, cards, dense, offsets, skip, flat, counts, logs):  # type: ignore[no-untyped-def]
     """Enumerate the completions of each group.
 
@@ -410,7 +411,7 @@ def _by_completion(values, begins, weights, cards, dense, offsets, skip, flat, c
         logs[g] = np.log(total)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _by_elimination(values, begin, weight, cards, dense, offsets, flat, counts):  # type: ignore[no-untyped-def]
     """Sum out the variables of one group in their order; a backward pass gives the expected counts.
 
@@ -516,7 +517,7 @@ def _by_elimination(values, begin, weight, cards, dense, offsets, flat, counts):
     return total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def gibbs_sweeps(  # type: ignore[no-untyped-def]
     state, cells, touching_starts, touching, cards, starts, members, strides, dense, offsets, flat, uniforms
 ):
@@ -555,7 +556,7 @@ def gibbs_sweeps(  # type: ignore[no-untyped-def]
     return stuck
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def evidence_of_tables(flat, observed, values, begins, weights, cards, dense, offsets, completions):  # type: ignore[no-untyped-def]
     """Log probability of all rows and its gradient in the entries of the tables: expected counts divided by entries.
 
@@ -575,7 +576,7 @@ def evidence_of_tables(flat, observed, values, begins, weights, cards, dense, of
     return value, counts
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def add_observed_families(rows, starts, members, strides, offsets, logs, out):  # type: ignore[no-untyped-def]
     """Add to each row the entries of the families without a missing cell."""
     for r in range(rows.shape[0]):

@@ -21,14 +21,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["draw", "log_sum", "parts"]
 
 _NEVER = -math.inf
 
 
-@njit(cache=True)
+@inner
 def _sum_of(work, first, last, places, shift, offsets):  # type: ignore[no-untyped-def]
     total = 0.0
     for i in range(first, last):
@@ -36,7 +37,7 @@ def _sum_of(work, first, last, places, shift, offsets):  # type: ignore[no-untyp
     return total
 
 
-@njit(cache=True)
+@inner
 def _forward(work, first, last, sizes, strides, offsets, out):  # type: ignore[no-untyped-def]
     """One step: write its table from ``out`` on, or, if ``out`` is -1, return its sum."""
     r = sizes.size - 1
@@ -83,7 +84,7 @@ def _forward(work, first, last, sizes, strides, offsets, out):  # type: ignore[n
     return single
 
 
-@njit(cache=True)
+@inner
 def _backward(work, slopes, log_sum, first, last, sizes, strides, offsets, out):  # type: ignore[no-untyped-def]
     """Add the derivatives of a step's table to those of its inputs."""
     r = sizes.size - 1
@@ -117,7 +118,7 @@ def _backward(work, slopes, log_sum, first, last, sizes, strides, offsets, out):
             digits[j] = 0
 
 
-@njit(cache=True)
+@inner
 def _filled(tables, step_inputs, step_vars, var_sizes, out, offsets, strides):  # type: ignore[no-untyped-def]
     """The tables followed by those of all steps, and the sums of the steps without neighbours."""
     steps = out.size
@@ -137,7 +138,7 @@ def _filled(tables, step_inputs, step_vars, var_sizes, out, offsets, strides):  
     return work, singles
 
 
-@njit(cache=True)
+@kernel
 def log_sum(tables, step_inputs, step_vars, var_sizes, var_cells, out, offsets, strides, constants):  # type: ignore[no-untyped-def]
     """Log of the sum over all variables of the product of the tables, and its gradient."""
     work, singles = _filled(tables, step_inputs, step_vars, var_sizes, out, offsets, strides)
@@ -152,7 +153,7 @@ def log_sum(tables, step_inputs, step_vars, var_sizes, var_cells, out, offsets, 
     return value, slopes[: tables.size].copy()
 
 
-@njit(cache=True)
+@kernel
 def parts(tables, step_inputs, step_vars, var_sizes, var_cells, out, offsets, strides, constants):  # type: ignore[no-untyped-def]
     """The sums of the steps, for many draws; sums of steps without neighbours, and constants, add up to ``log_sum``."""
     sums = np.empty((tables.shape[0], out.size))
@@ -161,7 +162,7 @@ def parts(tables, step_inputs, step_vars, var_sizes, var_cells, out, offsets, st
     return sums
 
 
-@njit(cache=True)
+@kernel
 def draw(tables, uniform, step_inputs, step_vars, var_sizes, var_cells, out, offsets, strides, constants):  # type: ignore[no-untyped-def]
     """Joint draws of all variables: one row for each row of ``uniform``.
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["beliefs", "decode", "residual", "score", "sequential", "traversal"]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def traversal(flat: Any, observed: np.ndarray) -> tuple[np.ndarray, bool]:
     """The variables in breadth-first order, and whether the factor graph without the observed variables has no loop."""
     n_variables, n_factors = len(flat.n_states), len(flat.table_offset) - 1
@@ -48,7 +49,7 @@ def traversal(flat: Any, observed: np.ndarray) -> tuple[np.ndarray, bool]:
     return order, edges == nodes - components
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _reduce(work: np.ndarray, start: int, step: int, message: np.ndarray, shift: int, n: int, maximise: bool) -> float:
     """log sum_j exp(work_j + message_j) over n entries, or their maximum."""
     peak = -np.inf
@@ -62,7 +63,7 @@ def _reduce(work: np.ndarray, start: int, step: int, message: np.ndarray, shift:
     return peak + math.log(total)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _factor_message(flat: Any, edge: int, maximise: bool, down: np.ndarray, work: np.ndarray) -> None:
     """Write the message along an edge to the start of ``work``: the last axes are summed out, then the first.
 
@@ -86,7 +87,7 @@ def _factor_message(flat: Any, edge: int, maximise: bool, down: np.ndarray, work
             work[column] = _reduce(work, column, size, down, shift, n, maximise)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _peak_to_zero(values: np.ndarray, start: int, n: int) -> bool:
     """Shift entries to maximum 0; False if every entry is -inf."""
     peak = -np.inf
@@ -99,7 +100,7 @@ def _peak_to_zero(values: np.ndarray, start: int, n: int) -> bool:
     return True
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _send(flat: Any, variable: int, local: np.ndarray, up: np.ndarray, down: np.ndarray) -> bool:
     """Send all messages from a variable to its factors: products of the other factors' messages, without division."""
     n, offset = flat.n_states[variable], flat.variable_offset[variable]
@@ -121,7 +122,7 @@ def _send(flat: Any, variable: int, local: np.ndarray, up: np.ndarray, down: np.
     return possible
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _update(
     flat: Any,
     variable: int,
@@ -150,7 +151,7 @@ def _update(
     return change if _send(flat, variable, local, up, down) else -1.0
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def sequential(
     flat: Any,
     order: np.ndarray,
@@ -178,7 +179,7 @@ def sequential(
     return max_sweeps, change
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _raise_to(heap: np.ndarray, place: np.ndarray, priority: np.ndarray, variable: int, value: float) -> None:
     """Raise the priority of a variable in a binary heap, if the new priority is higher."""
     if value <= priority[variable]:
@@ -193,7 +194,7 @@ def _raise_to(heap: np.ndarray, place: np.ndarray, priority: np.ndarray, variabl
     heap[at], place[variable] = variable, at
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _sink_root(heap: np.ndarray, place: np.ndarray, priority: np.ndarray, value: float) -> None:
     """Lower the priority of the root of the heap."""
     variable, at, n = heap[0], 0, len(heap)
@@ -210,7 +211,7 @@ def _sink_root(heap: np.ndarray, place: np.ndarray, priority: np.ndarray, value:
     heap[at], place[variable] = variable, at
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def residual(
     flat: Any,
     order: np.ndarray,
@@ -252,7 +253,7 @@ def residual(
     return -(-updates // max(n_variables, 1)), 0.0 if n_variables == 0 else priority[heap[0]]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _factor_belief(flat: Any, factor: int, down: np.ndarray, out: np.ndarray) -> None:
     """Write the log table plus its incoming messages to the entries of the factor."""
     begin, end = flat.table_offset[factor], flat.table_offset[factor + 1]
@@ -264,7 +265,7 @@ def _factor_belief(flat: Any, factor: int, down: np.ndarray, out: np.ndarray) ->
             out[i] += down[shift + (i - begin) // stride % n]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def beliefs(
     flat: Any, maximise: bool, local: np.ndarray, up: np.ndarray, down: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
@@ -306,7 +307,7 @@ def beliefs(
     return of_variables, of_factors, log_z
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def decode(flat: Any, order: np.ndarray, local: np.ndarray, down: np.ndarray) -> np.ndarray:
     """Choose states from the roots, each the best given those chosen before, so that ties are broken consistently."""
     down = down.copy()
@@ -328,7 +329,7 @@ def decode(flat: Any, order: np.ndarray, local: np.ndarray, down: np.ndarray) ->
     return chosen
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def score(flat: Any, local: np.ndarray, chosen: np.ndarray) -> float:
     """The log of the product of all tables and likelihoods at one assignment."""
     total = 0.0

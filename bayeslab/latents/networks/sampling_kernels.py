@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["gibbs_chain", "weighted_rows", "weighted_totals"]
 
@@ -26,7 +27,7 @@ _BLOCK = 1024
 _FEW_STATES = 12
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _hash(z: np.uint64) -> np.uint64:
     """53 random bits."""
     z = (z ^ (z >> _30)) * _FIRST
@@ -34,7 +35,7 @@ def _hash(z: np.uint64) -> np.uint64:
     return (z ^ (z >> _31)) >> _11
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _draw(net: Any, v: int, key: np.uint64, row: int, rows: np.ndarray, codes: np.ndarray) -> None:
     """Draw the states of a variable in all rows of a block, by inversion of the table rows with indices ``rows``."""
     n_rows, n_variables = len(rows), len(net.n_states)
@@ -74,7 +75,7 @@ def _draw(net: Any, v: int, key: np.uint64, row: int, rows: np.ndarray, codes: n
             codes[v, r] = low
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _block(
     net: Any,
     key: np.uint64,
@@ -108,7 +109,7 @@ def _block(
                 log_weights[r] += local[net.variable_offset[v] + codes[v, r]]
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def weighted_rows(
     net: Any,
     key: np.uint64,
@@ -133,7 +134,7 @@ def weighted_rows(
             log_weights[start : start + n_rows] = weights[:n_rows]
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def weighted_totals(
     net: Any,
     key: np.uint64,
@@ -182,13 +183,13 @@ def weighted_totals(
     return peak, total, squares, of_states, squares_of_states
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _uniform(counter: np.ndarray) -> float:
     counter[0] += _GAMMA
     return np.int64(_hash(counter[0])) * 2.0**-53
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _pick(scores: np.ndarray, n: int, u: float) -> int:
     """Draw an index with probability proportional to exp(scores), by inversion."""
     peak, total = -np.inf, 0.0
@@ -207,7 +208,7 @@ def _pick(scores: np.ndarray, n: int, u: float) -> int:
     return last
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _move(net: Any, v: int, code: int, state: np.ndarray, entry: np.ndarray) -> None:
     """Set the state of a variable, and update ``entry``, the current table entry of each factor."""
     change = code - state[v]
@@ -217,7 +218,7 @@ def _move(net: Any, v: int, code: int, state: np.ndarray, entry: np.ndarray) -> 
         state[v] = code
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _conditional(
     net: Any,
     v: int,
@@ -239,7 +240,7 @@ def _conditional(
             scores[start + j] += log_tables[place + stride * j]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _either(
     net: Any, v: int, log_tables: np.ndarray, local: np.ndarray, state: np.ndarray, entry: np.ndarray, u: float
 ) -> int:
@@ -254,7 +255,7 @@ def _either(
     return int(u * (1.0 + math.exp(first - second)) < 1.0)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _apart(
     net: Any, a: int, b: int, log_tables: np.ndarray, local: np.ndarray, state: np.ndarray, entry: np.ndarray
 ) -> float:
@@ -269,7 +270,7 @@ def _apart(
     return total
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def gibbs_chain(
     net: Any,
     log_tables: np.ndarray,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["build_cliques", "elimination_order"]
 
@@ -20,7 +21,7 @@ _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
 
-@numba.njit(cache=True, inline="always")
+@inner(inline="always")
 def _count(x: Any) -> Any:
     x = x - ((x >> _ONE) & _M1)
     x = (x & _M2) + ((x >> np.uint64(2)) & _M2)
@@ -28,7 +29,7 @@ def _count(x: Any) -> Any:
     return np.int64((x * _H) >> np.uint64(56))
 
 
-@numba.njit(cache=True)
+@inner
 def _members(row: np.ndarray, out: np.ndarray) -> int:
     n = 0
     for w in range(row.size):
@@ -41,7 +42,7 @@ def _members(row: np.ndarray, out: np.ndarray) -> int:
     return n
 
 
-@numba.njit(cache=True)
+@inner
 def _score(
     v: int, adjacent: np.ndarray, log_cards: np.ndarray, heuristic: int, members: np.ndarray
 ) -> tuple[float, float]:
@@ -68,7 +69,7 @@ def _score(
     return missing, weight
 
 
-@numba.njit(cache=True)
+@kernel
 def elimination_order(
     adjacent: np.ndarray, log_cards: np.ndarray, heuristic: int, seed: int, bound: float
 ) -> tuple[np.ndarray, np.ndarray, float]:
@@ -143,7 +144,7 @@ def elimination_order(
     return order, cliques, total
 
 
-@numba.njit(cache=True)
+@kernel
 def build_cliques(order: np.ndarray, cliques: np.ndarray) -> tuple[np.ndarray, ...]:
     """The maximal cliques of an elimination, children before parents.
 
@@ -231,7 +232,7 @@ class Tree(NamedTuple):
     home: np.ndarray  # the clique in which each variable is eliminated
 
 
-@numba.njit(cache=True)
+@inner
 def _grouped(keys: np.ndarray, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
     """Indices of the items of each group, in order."""
     pointer = np.zeros(n_groups + 1, np.int64)
@@ -249,7 +250,7 @@ def _grouped(keys: np.ndarray, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
     return pointer, items
 
 
-@numba.njit(cache=True)
+@kernel
 def assemble(
     cards: np.ndarray,
     factor_pointer: np.ndarray,
@@ -317,7 +318,7 @@ def assemble(
 # the inner loops are vectorised.
 
 
-@numba.njit(cache=True)
+@inner
 def _multiply(
     whole: np.ndarray,
     b: Any,
@@ -372,7 +373,7 @@ def _multiply(
             digit[r] = _ZERO
 
 
-@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+@inner(fastmath={"reassoc", "contract", "nsz"})
 def _sum_into(
     whole: np.ndarray,
     b: Any,
@@ -417,7 +418,7 @@ def _sum_into(
             digit[r] = _ZERO
 
 
-@numba.njit(cache=True)
+@inner
 def _axes(tree: Tree, c: int, sizes: np.ndarray, axes: np.ndarray) -> tuple[int, int]:
     """The unobserved variables of a clique, innermost first, and the size of its table."""
     n, total = 0, 1
@@ -430,7 +431,7 @@ def _axes(tree: Tree, c: int, sizes: np.ndarray, axes: np.ndarray) -> tuple[int,
     return n, total
 
 
-@numba.njit(cache=True)
+@inner
 def _runs(
     axes: np.ndarray, n_axes: int, sizes: np.ndarray, stride_of: np.ndarray, size: np.ndarray, stride: np.ndarray
 ) -> int:
@@ -447,7 +448,7 @@ def _runs(
     return n
 
 
-@numba.njit(cache=True)
+@inner
 def _factor_strides(
     tree: Tree, f: int, codes: np.ndarray, sizes: np.ndarray, stride_of: np.ndarray, clear: bool
 ) -> int:
@@ -462,7 +463,7 @@ def _factor_strides(
     return at
 
 
-@numba.njit(cache=True)
+@inner
 def _message_strides(tree: Tree, c: int, sizes: np.ndarray, stride_of: np.ndarray, clear: bool) -> int:
     """Strides of the message of clique ``c``, and its size."""
     step = 1
@@ -473,7 +474,7 @@ def _message_strides(tree: Tree, c: int, sizes: np.ndarray, stride_of: np.ndarra
     return step
 
 
-@numba.njit(cache=True)
+@inner
 def _rescale(values: np.ndarray, start: int, n: int) -> float:
     top = 0.0
     for i in range(start, start + n):
@@ -484,7 +485,7 @@ def _rescale(values: np.ndarray, start: int, n: int) -> float:
     return top
 
 
-@numba.njit(cache=True)
+@kernel
 def collect(
     tree: Tree,
     tables: np.ndarray,
@@ -558,7 +559,7 @@ def collect(
     return log_scale
 
 
-@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+@inner(fastmath={"reassoc", "contract", "nsz"})
 def _fold(beliefs: np.ndarray, b: Any, n_rows: Any, k: Any, messages: np.ndarray, to: Any) -> None:
     """Sum over the variables eliminated in a clique, the outer axes."""
     if k == _ONE:
@@ -575,7 +576,7 @@ def _fold(beliefs: np.ndarray, b: Any, n_rows: Any, k: Any, messages: np.ndarray
             messages[to + s] += beliefs[b + s]
 
 
-@numba.njit(cache=True)
+@kernel
 def distribute(tree: Tree, beliefs: np.ndarray, messages: np.ndarray, scratch: tuple[np.ndarray, ...]) -> None:
     """Outward pass: posterior tables of the cliques, from the roots to the leaves; messages become ratios."""
     sizes, stride_of, axes, size, stride, digit, scales = scratch
@@ -608,7 +609,7 @@ def distribute(tree: Tree, beliefs: np.ndarray, messages: np.ndarray, scratch: t
         _spread(beliefs, np.uint64(start), np.uint64(n_entries // k), np.uint64(k), messages, np.uint64(at))
 
 
-@numba.njit(cache=True)
+@inner
 def _spread(beliefs: np.ndarray, b: Any, n_rows: Any, k: Any, messages: np.ndarray, at: Any) -> None:
     for _ in range(n_rows):
         for s in range(k):
@@ -616,7 +617,7 @@ def _spread(beliefs: np.ndarray, b: Any, n_rows: Any, k: Any, messages: np.ndarr
         b += k
 
 
-@numba.njit(cache=True)
+@inner
 def _add_marginals(
     tree: Tree,
     codes: np.ndarray,
@@ -647,7 +648,7 @@ def _add_marginals(
             out[i] /= total
 
 
-@numba.njit(cache=True)
+@inner
 def _add_counts(
     tree: Tree, codes: np.ndarray, weight: float, beliefs: np.ndarray, scratch: tuple[np.ndarray, ...], out: np.ndarray
 ) -> None:
@@ -663,7 +664,7 @@ def _add_counts(
             _sum_into(beliefs, b, n_runs, size, stride, digit, out, np.uint64(m), weight)
 
 
-@numba.njit(cache=True)
+@kernel
 def make_scratch(tree: Tree) -> tuple[np.ndarray, ...]:
     n = tree.cards.size
     return (
@@ -677,13 +678,13 @@ def make_scratch(tree: Tree) -> tuple[np.ndarray, ...]:
     )
 
 
-@numba.njit(cache=True)
+@inner
 def _set_sizes(tree: Tree, codes: np.ndarray, sizes: np.ndarray) -> None:
     for v in range(codes.size):
         sizes[v] = tree.cards[v] if codes[v] < 0 else 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def calibrate_rows(
     tree: Tree,
     tables: np.ndarray,
@@ -730,7 +731,7 @@ class Problem(NamedTuple):
     touching: np.ndarray  # factors of each variable
 
 
-@numba.njit(cache=True)
+@inner
 def _box(problem: Problem, f: int, allowed: np.ndarray, lists: np.ndarray, n_states: np.ndarray) -> int:
     """The remaining states of each variable of a factor, and their number of combinations."""
     entries = 1
@@ -746,7 +747,7 @@ def _box(problem: Problem, f: int, allowed: np.ndarray, lists: np.ndarray, n_sta
     return entries
 
 
-@numba.njit(cache=True)
+@kernel
 def propagate(problem: Problem, tables: np.ndarray, allowed: np.ndarray, dirty: np.ndarray) -> bool:
     """Eliminate states that no positive entry of some factor supports, until nothing changes.
 
@@ -828,7 +829,7 @@ def propagate(problem: Problem, tables: np.ndarray, allowed: np.ndarray, dirty: 
     return True
 
 
-@numba.njit(cache=True)
+@kernel
 def best_order(
     adjacent: np.ndarray, log_cards: np.ndarray, small: float, n_restarts: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
@@ -847,7 +848,7 @@ def best_order(
     return order, cliques, total
 
 
-@numba.njit(cache=True)
+@kernel
 def condition(
     problem: Problem, tables: np.ndarray, allowed: np.ndarray, needed: np.ndarray, small: float, n_restarts: int
 ) -> tuple[Tree, np.ndarray, np.ndarray, np.ndarray, np.ndarray, float, float]:
@@ -962,7 +963,7 @@ def condition(
     return tree, sliced, source, variables, states, log_constant, total
 
 
-@numba.njit(cache=True)
+@kernel
 def restrict(
     problem: Problem,
     tables: np.ndarray,
@@ -990,7 +991,7 @@ def restrict(
     return propagate(problem, tables, allowed, dirty)
 
 
-@numba.njit(cache=True)
+@kernel
 def restrict_likelihood(
     problem: Problem,
     tree: Tree,
@@ -1020,7 +1021,7 @@ def restrict_likelihood(
     return own_likelihood, own_has, log_fixed
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def condition_rows(
     problem: Problem,
     tables: np.ndarray,
@@ -1089,7 +1090,7 @@ def condition_rows(
     return 0.0
 
 
-@numba.njit(cache=True)
+@inner
 def _separator_index(tree: Tree, c: int, assignment: np.ndarray) -> int:
     at, step = 0, 1
     for a in range(tree.clique_pointer[c + 1] - 1, tree.clique_pointer[c + 1] - tree.n_separator[c] - 1, -1):
@@ -1099,7 +1100,7 @@ def _separator_index(tree: Tree, c: int, assignment: np.ndarray) -> int:
     return at
 
 
-@numba.njit(cache=True)
+@inner
 def _settle(tree: Tree, c: int, r: int, assignment: np.ndarray) -> None:
     """Set the variables eliminated in a clique from the index of their combination."""
     for a in range(tree.clique_pointer[c + 1] - tree.n_separator[c] - 1, tree.clique_pointer[c] - 1, -1):
@@ -1108,7 +1109,7 @@ def _settle(tree: Tree, c: int, r: int, assignment: np.ndarray) -> None:
         r //= tree.cards[v]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def explain(
     tree: Tree, tables: np.ndarray, likelihood: np.ndarray, has_likelihood: np.ndarray, assignment: np.ndarray
 ) -> float:
@@ -1133,7 +1134,7 @@ def explain(
     return log_max
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def draw(tree: Tree, beliefs: np.ndarray, uniforms: np.ndarray, assignments: np.ndarray) -> None:
     """Independent draws from the ``beliefs`` of :func:`collect`, with one uniform number for each row and clique."""
     n_cliques = tree.parent.size
@@ -1157,7 +1158,7 @@ def draw(tree: Tree, beliefs: np.ndarray, uniforms: np.ndarray, assignments: np.
             _settle(tree, c, low, assignments[row])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def collected(
     tree: Tree, tables: np.ndarray, likelihood: np.ndarray, has_likelihood: np.ndarray
 ) -> tuple[float, np.ndarray]:
@@ -1170,7 +1171,7 @@ def collected(
     return collect(tree, tables, codes, likelihood, has_likelihood, False, beliefs, messages, scratch), beliefs
 
 
-@numba.njit(cache=True)
+@kernel
 def log_evidence_and_gradient(
     tables: np.ndarray,
     rows: np.ndarray,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["log_densities", "sweep_auxiliary"]
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _log_density(x: np.ndarray, mean: np.ndarray, root: np.ndarray, dof: float, constant: float) -> float:
     """Of a normal row, or with finite degrees of freedom of Student's t; ``root`` is an inverse Cholesky factor."""
     square = 0.0
@@ -24,7 +25,7 @@ def _log_density(x: np.ndarray, mean: np.ndarray, root: np.ndarray, dof: float, 
     return constant - 0.5 * (dof + len(x)) * math.log1p(square / dof)
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def log_densities(
     rows: np.ndarray, means: np.ndarray, roots: np.ndarray, dofs: np.ndarray, constants: np.ndarray
 ) -> np.ndarray:
@@ -36,7 +37,7 @@ def log_densities(
     return out
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def sweep_auxiliary(
     rng: np.random.Generator,
     rows: np.ndarray,

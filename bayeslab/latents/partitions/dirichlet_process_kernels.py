@@ -25,9 +25,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from bayeslab.compiled import inner, kernel
 from bayeslab.constants import LOG_2PI, LOG_PI
 
 __all__ = [
@@ -57,7 +57,7 @@ _ROUNDED = 1e-6
 _SPLITS = 0.2
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def tables_of(blocks: np.ndarray, hyper: np.ndarray, n_rows: int) -> np.ndarray:
     """Parts of the log evidence of normal blocks by the number of rows, (blocks, N + 2): gamma functions are dear."""
     out = np.zeros((len(blocks), n_rows + 2))
@@ -79,7 +79,7 @@ def tables_of(blocks: np.ndarray, hyper: np.ndarray, n_rows: int) -> np.ndarray:
 # --------------------------------------------------------------------------------- one cluster
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _square(s: np.ndarray, at: int, x: np.ndarray, column: int, d: int) -> float:
     """(x - m)' Ψ^-1 (x - m)."""
     if d == 2:
@@ -102,7 +102,7 @@ def _square(s: np.ndarray, at: int, x: np.ndarray, column: int, d: int) -> float
     return total
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _log_square(s: np.ndarray, at: int, x: np.ndarray, column: int, d: int) -> float:
     """The log of the same of a row so far off that its square is too large for a double."""
     near, unit = s.copy(), 1e-160
@@ -110,7 +110,7 @@ def _log_square(s: np.ndarray, at: int, x: np.ndarray, column: int, d: int) -> f
     return math.log(_square(near, at, x * unit, column, d)) - 2.0 * math.log(unit)
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _rank_one(s: np.ndarray, at: int, d: int, v: np.ndarray, sign: float) -> None:
     """The Cholesky factor of Ψ ± v v', and its log determinant."""
     if d == 2:
@@ -140,17 +140,17 @@ def _rank_one(s: np.ndarray, at: int, d: int, v: np.ndarray, sign: float) -> Non
     s[at] = log_det
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _beta_evidence(won: float, lost: float) -> float:
     return math.lgamma(won) + math.lgamma(lost) - math.lgamma(won + lost)
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _gamma_evidence(won: float, base: float) -> float:
     return math.lgamma(won) - won * math.log(base)
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _clear(s: np.ndarray, law: Law) -> None:
     """A cluster without rows."""
     blocks, hyper, _, _ = law
@@ -181,7 +181,7 @@ def _clear(s: np.ndarray, law: Law) -> None:
                 s[at + i] = 0.0
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _gain(s: np.ndarray, n: int, x: np.ndarray, law: Law, floor: float) -> float:
     """Log predictive density of one more row in a cluster of n; minus infinity if it is surely below ``floor``."""
     blocks, hyper, tables, pruned = law
@@ -226,7 +226,7 @@ def _gain(s: np.ndarray, n: int, x: np.ndarray, law: Law, floor: float) -> float
     return total
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _given_others(s: np.ndarray, n: int, x: np.ndarray, law: Law) -> float:
     """Log predictive density of one of a cluster's n rows, given its others."""
     blocks, hyper, tables, _ = law
@@ -263,7 +263,7 @@ def _given_others(s: np.ndarray, n: int, x: np.ndarray, law: Law) -> float:
     return total
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _change(s: np.ndarray, n: int, x: np.ndarray, sign: int, law: Law, work: np.ndarray) -> None:
     """Put a row into a cluster of n (``sign`` 1), or take one of its n out (-1)."""
     blocks, hyper, _, _ = law
@@ -307,7 +307,7 @@ def _change(s: np.ndarray, n: int, x: np.ndarray, sign: int, law: Law, work: np.
                 s[at + 1 + i] += sign * apart / (kappa + sign)
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _evidence(s: np.ndarray, n: int, law: Law) -> float:
     """Log evidence of a cluster's rows."""
     blocks, hyper, tables, _ = law
@@ -334,7 +334,7 @@ def _evidence(s: np.ndarray, n: int, law: Law) -> float:
     return total
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _factorise(s: np.ndarray, at: int, d: int) -> None:
     """The Cholesky factor of a matrix in place (a triangle), and its log determinant."""
     log_det, start = 0.0, at + 1 + d
@@ -354,7 +354,7 @@ def _factorise(s: np.ndarray, at: int, d: int) -> None:
     s[at] = log_det
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _element(s: np.ndarray, start: int, i: int, j: int) -> float:
     """Of Ψ, from its factor; j at most i."""
     row, other = start + i * (i + 1) // 2, start + j * (j + 1) // 2
@@ -366,7 +366,7 @@ def _element(s: np.ndarray, start: int, i: int, j: int) -> float:
     return total + s[row + j] / s[other + j]
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _merge(s: np.ndarray, n: int, t: np.ndarray, m: int, out: np.ndarray, law: Law) -> None:
     """The cluster of two clusters' rows."""
     blocks, hyper, _, _ = law
@@ -417,14 +417,14 @@ def _merge(s: np.ndarray, n: int, t: np.ndarray, m: int, out: np.ndarray, law: L
 # --------------------------------------------------------------------------------- all clusters
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _copy(source: np.ndarray, target: np.ndarray) -> None:
     """Assign a vector: as a slice each assignment would take half a second to compile."""
     for i in range(len(source)):
         target[i] = source[i]
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _named(labels: np.ndarray) -> int:
     """Number clusters in the order in which they first appear, in place; how many there are."""
     known = np.full(labels.max() + 1, -1)
@@ -437,7 +437,7 @@ def _named(labels: np.ndarray) -> int:
     return count
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _width(blocks: np.ndarray) -> int:
     """How many numbers a cluster has."""
     most = 0
@@ -457,7 +457,7 @@ def _width(blocks: np.ndarray) -> int:
     return most
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _begun(count: int, law: Law) -> Clusters:
     """Clusters without rows, and room for some more."""
     room = 2 * count + 16
@@ -467,7 +467,7 @@ def _begun(count: int, law: Law) -> Clusters:
     return state, np.zeros(room, np.int64), np.arange(room), np.arange(room)
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _grown(clusters: Clusters, law: Law) -> Clusters:
     """The same with twice the room."""
     state, sizes, names, places = clusters
@@ -482,7 +482,7 @@ def _grown(clusters: Clusters, law: Law) -> Clusters:
     return wide, more, name, place
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _gathered(rows: np.ndarray, labels: np.ndarray, count: int, law: Law) -> Clusters:
     """Clusters of labelled rows, summed afresh: taking out and putting in would let rounding pile up."""
     clusters = _begun(count, law)
@@ -562,7 +562,7 @@ def _gathered(rows: np.ndarray, labels: np.ndarray, count: int, law: Law) -> Clu
     return clusters
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _removed(clusters: Clusters, c: int, count: int, law: Law) -> None:
     """Let go of the cluster at a position, which has no rows: the last one takes its place."""
     state, sizes, names, places = clusters
@@ -576,7 +576,7 @@ def _removed(clusters: Clusters, c: int, count: int, law: Law) -> None:
     sizes[last] = 0
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def log_alone(rows: np.ndarray, law: Law) -> np.ndarray:
     """Log density of each row in a cluster of its own, (N,)."""
     state, _, _, _ = _begun(0, law)
@@ -586,7 +586,7 @@ def log_alone(rows: np.ndarray, law: Law) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _pick(rng: np.random.Generator, logs: np.ndarray, count: int) -> int:
     """One of the first ``count`` with probability ∝ exp(logs), which are lost."""
     top = logs[0]
@@ -604,7 +604,7 @@ def _pick(rng: np.random.Generator, logs: np.ndarray, count: int) -> int:
     return count - 1
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _fallen(logs: np.ndarray, many: int, point: float, left: float) -> tuple[int, float]:
     """On which of ``many`` choices a uniform number falls, and the log of what weights are relative to.
 
@@ -626,7 +626,7 @@ def _fallen(logs: np.ndarray, many: int, point: float, left: float) -> tuple[int
     return -1, top
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _fallen_of_all(
     x: np.ndarray,
     current: int,
@@ -657,7 +657,7 @@ def _fallen_of_all(
     return int(choices[0])
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _transferred(
     labels: np.ndarray,
     n: int,
@@ -687,7 +687,7 @@ def _transferred(
     return chosen, count
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _sweep(
     rng: np.random.Generator,
     rows: np.ndarray,
@@ -748,7 +748,7 @@ def _sweep(
 # --------------------------------------------------------------------------------- rows of one or two columns
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _note(quick: np.ndarray, c: int, clusters: Clusters, log_size: np.ndarray, law: Law) -> None:
     """What densities take of a row of one or two columns in the cluster at a position, or given its others there."""
     state, sizes, _, _ = clusters
@@ -767,7 +767,7 @@ def _note(quick: np.ndarray, c: int, clusters: Clusters, log_size: np.ndarray, l
     quick[10, c] = log_size[n - 1] + tables[0, n] - tables[0, n - 1] - 0.5 * state[c, at]
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _noted(clusters: Clusters, count: int, log_size: np.ndarray, law: Law) -> np.ndarray:
     """That of all clusters side by side, (11, room), and room for the lanes of `_look`."""
     quick = np.zeros((11, len(clusters[1]) + 16))
@@ -776,7 +776,7 @@ def _noted(clusters: Clusters, count: int, log_size: np.ndarray, law: Law) -> np
     return quick
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _look(quick: np.ndarray, count: int, x: float, y: float, tangent: np.ndarray, bound: np.ndarray) -> None:
     """Log densities of a row in all clusters times their sizes: exact of clusters near to it, bounds of others."""
     # Whole lanes: what would be left over one by one takes longer than places that hold no cluster.
@@ -791,7 +791,7 @@ def _look(quick: np.ndarray, count: int, x: float, y: float, tangent: np.ndarray
         bound[c] = quick[7, c] - quick[6, c] * t * (1.0 + u * (1 / 3 + u * (1 / 5 + u / 7)))
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _rest(s: np.ndarray, x: np.ndarray, law: Law) -> float:
     """Log probability of the categories of a row; what comes after the first block."""
     blocks = law[0]
@@ -804,7 +804,7 @@ def _rest(s: np.ndarray, x: np.ndarray, law: Law) -> float:
     return total
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _sweep_plane(
     rng: np.random.Generator,
     rows: np.ndarray,
@@ -879,7 +879,7 @@ def _sweep_plane(
 # --------------------------------------------------------------------------------- splits and merges
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _shuffle(rng: np.random.Generator, members: np.ndarray) -> None:
     """Put rows in a random order (Fisher and Yates). ``rng.shuffle`` takes seconds to compile: it turns axes, too."""
     for i in range(len(members) - 1, 0, -1):
@@ -887,7 +887,7 @@ def _shuffle(rng: np.random.Generator, members: np.ndarray) -> None:
         members[i], members[j] = members[j], members[i]
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _member(rng: np.random.Generator, labels: np.ndarray, name: int, size: int) -> int:
     """One row of a cluster, all alike."""
     place = rng.integers(0, size)
@@ -899,7 +899,7 @@ def _member(rng: np.random.Generator, labels: np.ndarray, name: int, size: int) 
     return -1
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _allocated(
     rng: np.random.Generator,
     rows: np.ndarray,
@@ -932,7 +932,7 @@ def _allocated(
     return log_p
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _united(
     labels: np.ndarray, clusters: Clusters, first: int, second: int, whole: np.ndarray, count: int, law: Law
 ) -> None:
@@ -948,7 +948,7 @@ def _united(
     _removed(clusters, second, count, law)
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _split_merge(
     rng: np.random.Generator,
     rows: np.ndarray,
@@ -1056,7 +1056,7 @@ def _split_merge(
 # --------------------------------------------------------------------------------- chains
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _log_partition(sizes: np.ndarray, count: int, opening: np.ndarray, alpha: float, discount: float) -> float:
     """Log probability of a partition into clusters of these sizes."""
     total, n = 0.0, 0
@@ -1066,7 +1066,7 @@ def _log_partition(sizes: np.ndarray, count: int, opening: np.ndarray, alpha: fl
     return total if alpha == 0.0 else total + math.lgamma(alpha) - math.lgamma(alpha + n)
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def openings(alpha: float, discount: float, n_rows: int) -> np.ndarray:
     """Log weights of a new cluster of a process by the number of clusters, (n_rows + 2,)."""
     out = np.empty(n_rows + 2)
@@ -1075,7 +1075,7 @@ def openings(alpha: float, discount: float, n_rows: int) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@inner(error_model="numpy")
 def _concentration(
     rng: np.random.Generator, alpha: float, discount: float, count: int, n: int, shape: float, rate: float
 ) -> float:
@@ -1087,7 +1087,7 @@ def _concentration(
     return max(rng.gamma(shape + opened, 1.0) / (rate - log_beta), 1e-12)
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def run_segment(
     rng: np.random.Generator,
     rows: np.ndarray,
@@ -1178,7 +1178,7 @@ def run_segment(
     return alpha, records, kept
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def partition_evidence(rows: np.ndarray, labels: np.ndarray, law: Law) -> float:
     """Log density of rows given their partition."""
     labels = labels.copy()
@@ -1190,7 +1190,7 @@ def partition_evidence(rows: np.ndarray, labels: np.ndarray, law: Law) -> float:
     return total
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def seat(
     rng: np.random.Generator,
     rows: np.ndarray,
@@ -1225,7 +1225,7 @@ def seat(
     return out
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def predict_rows(
     rows: np.ndarray,
     labels: np.ndarray,
@@ -1267,7 +1267,7 @@ def predict_rows(
     return density, probability
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@kernel(error_model="numpy")
 def leave_one_out(
     rows: np.ndarray, labels: np.ndarray, alone: np.ndarray, alpha: float, discount: float, law: Law
 ) -> np.ndarray:

@@ -8,13 +8,14 @@ and -B' (2 G B) A^-T in A. Complete rows need no factor of S: there z = A (L^-1 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["normal_terms", "normal_terms_apart", "normal_terms_apart_slope", "normal_terms_slope"]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _unpacked(parameters: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     """Means u (K, d) and factors A (K, d, d)."""
     triangle = d * (d + 1) // 2
@@ -30,7 +31,7 @@ def _unpacked(parameters: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     return at, factors
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _triangular_inverse(lower: np.ndarray) -> np.ndarray:
     d = lower.shape[0]
     out = np.zeros((d, d))
@@ -44,7 +45,7 @@ def _triangular_inverse(lower: np.ndarray) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _cholesky(matrix: np.ndarray, size: int, out: np.ndarray) -> None:
     """Lower factor of the first ``size`` rows and columns; NaN where there is none."""
     for i in range(size):
@@ -55,7 +56,7 @@ def _cholesky(matrix: np.ndarray, size: int, out: np.ndarray) -> None:
             out[i, j] = np.sqrt(total) if i == j else total / out[j, j]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     n, m = left.shape[0], right.shape[1]
     out = np.zeros((n, m))
@@ -66,7 +67,7 @@ def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _mean(centre: np.ndarray, root: np.ndarray, at: np.ndarray) -> np.ndarray:
     out = centre.copy()
     for i in range(len(out)):
@@ -75,7 +76,7 @@ def _mean(centre: np.ndarray, root: np.ndarray, at: np.ndarray) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _cells(patterns: np.ndarray, p: int, cells: np.ndarray) -> int:
     size = 0
     for i in range(patterns.shape[1]):
@@ -85,7 +86,7 @@ def _cells(patterns: np.ndarray, p: int, cells: np.ndarray) -> int:
     return size
 
 
-@numba.njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def _observed_factor(spread: np.ndarray, cells: np.ndarray, size: int, block: np.ndarray, lower: np.ndarray) -> None:
     """Lower Cholesky factor of the covariance of some cells."""
     for a in range(size):
@@ -97,7 +98,7 @@ def _observed_factor(spread: np.ndarray, cells: np.ndarray, size: int, block: np
     _cholesky(block, size, lower)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def normal_terms(
     parameters: np.ndarray,
     rows: np.ndarray,
@@ -163,7 +164,7 @@ def normal_terms(
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def normal_terms_slope(
     cotangent: np.ndarray,
     parameters: np.ndarray,
@@ -251,7 +252,7 @@ def normal_terms_slope(
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def normal_terms_apart(
     at: np.ndarray,
     packed: np.ndarray,
@@ -267,7 +268,7 @@ def normal_terms_apart(
     return normal_terms(np.concatenate((at, packed)), rows, white, order, offsets, patterns, centre, root)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def normal_terms_apart_slope(
     at: np.ndarray,
     packed: np.ndarray,

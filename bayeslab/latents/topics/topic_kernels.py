@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import extending
 from numba.core import types
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = [
     "BLOCK",
@@ -110,7 +111,7 @@ def _rank(_: Any, scanned: Any, u: Any) -> Any:
     return signature, code
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _bits(r):  # type: ignore[no-untyped-def]
     """64 random bits by xoshiro256++ (Blackman, Vigna 2021, ACM TOMS 47(4), 36); ``r`` is its state."""
     s0, s1, s2, s3 = r[0], r[1], r[2], r[3]
@@ -123,19 +124,19 @@ def _bits(r):  # type: ignore[no-untyped-def]
     return x
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _uniform(r):  # type: ignore[no-untyped-def]
     """A uniform number in [0, 1) with 24 random bits."""
     return np.float32(np.int64(_bits(r) >> _ROTATIONS[5]) * np.float32(5.9604645e-08))
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _fine(r):  # type: ignore[no-untyped-def]
     """A uniform number in [0, 1) with 53 random bits."""
     return np.int64(_bits(r) >> _ROTATIONS[6]) * 1.1102230246251565e-16
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _picked(r, share, table, row, beta, old, less, sums, scanned, alpha):  # type: ignore[no-untyped-def]
     """Draw a topic with probability proportional to ``share * (table.flat[row : row + n_padded] + beta)``.
 
@@ -158,7 +159,7 @@ def _picked(r, share, table, row, beta, old, less, sums, scanned, alpha):  # typ
     return k
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def sweep(words, offsets, z, by_word, alphas, group, beta, width, r, n_sweeps):  # type: ignore[no-untyped-def]
     """Collapsed Gibbs sweeps over all tokens, with topics and proportions integrated out; arrays are changed in place.
 
@@ -228,7 +229,7 @@ def sweep(words, offsets, z, by_word, alphas, group, beta, width, r, n_sweeps): 
                     share[new] = (in_document[new] + alpha[new]) * inverse[new]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def sweep_paired(words, offsets, sides, z, by_word, total, alpha, beta, widths, r, n_sweeps):  # type: ignore[no-untyped-def]
     """Sweeps with several vocabularies, each with separate topics, and with common topic proportions in a document.
 
@@ -281,7 +282,7 @@ def sweep_paired(words, offsets, sides, z, by_word, total, alpha, beta, widths, 
                         share[s, new] = (in_document[new] + alpha[new]) * inverse[s, new]
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _of_word(given, w, z, same, last, step, row):  # type: ignore[no-untyped-def]
     """Fill ``row`` with the concentrations of word w in topics, including the document's tokens of this word. These are
     at ``last``, before it at ``same[last]``, and so on until -1."""
@@ -291,7 +292,7 @@ def _of_word(given, w, z, same, last, step, row):  # type: ignore[no-untyped-def
         last = same[last]
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _seated(k, by, side, alpha, sizes, step, in_document, by_side, share):  # type: ignore[no-untyped-def]
     """Add a token of the document to topic k (by = 1), or remove one (by = -1)."""
     in_document[k] += by
@@ -300,7 +301,7 @@ def _seated(k, by, side, alpha, sizes, step, in_document, by_side, share):  # ty
         share[s, k] = (in_document[k] + alpha[k]) / (sizes[s, k] + step * by_side[s, k])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def sweep_given(words, offsets, z, given, sizes, sides, step, alpha, r, n_sweeps, after, mean):  # type: ignore[no-untyped-def]
     """Gibbs sweeps over documents, separately for each, given the topics.
 
@@ -351,7 +352,7 @@ def sweep_given(words, offsets, z, given, sizes, sides, step, alpha, r, n_sweeps
             last[words[begin + i]] = -1
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _gather(z, places, starts, n_topics, topic, count, size):  # type: ignore[no-untyped-def]
     """Lists of the topics of each word with their counts: ``size[w]`` topics of word w from ``starts[w]`` on."""
     place = np.full(n_topics, -1, np.int64)
@@ -369,7 +370,7 @@ def _gather(z, places, starts, n_topics, topic, count, size):  # type: ignore[no
         size[w] = n
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _moved(topic, count, n, at, slot, new):  # type: ignore[no-untyped-def]
     """Move one token of a word from place ``at`` to ``slot`` in its list of ``n`` topics; return the new length.
 
@@ -392,7 +393,7 @@ def _moved(topic, count, n, at, slot, new):  # type: ignore[no-untyped-def]
     return n
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@kernel(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def sweep_sparse(words, offsets, places, starts, z, alpha, beta, r, n_sweeps):  # type: ignore[no-untyped-def]
     """Sweeps for many topics. The weight of a topic is a sum of three terms: the first is small, the second is zero
     outside the document's topics, the third is zero outside the word's topics (Yao, Mimno, McCallum 2009, Efficient
@@ -508,7 +509,7 @@ def sweep_sparse(words, offsets, places, starts, z, alpha, beta, r, n_sweeps):  
                 share[k] = alpha[k] * inverse[k]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def left_to_right(words, offsets, given, sizes, sides, step, alpha, r, n_particles, n_fresh, out):  # type: ignore[no-untyped-def]
     """Estimate log p(words of each document | topics, alpha) by the left-to-right algorithm: ``out`` (n_documents,).
 
@@ -601,7 +602,7 @@ def left_to_right(words, offsets, given, sizes, sides, step, alpha, r, n_particl
         out[d] = total
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _grown(old, n_rows):  # type: ignore[no-untyped-def]
     """The array with one more block of zeros at the end of each of ``n_rows`` rows."""
     n = len(old) // n_rows
@@ -611,7 +612,7 @@ def _grown(old, n_rows):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _begun(base, new, alpha, rest, gamma, r):  # type: ignore[no-untyped-def]
     """Give a new topic a Beta(1, gamma) share of the weight of topics without tokens; return the remainder."""
     part = 1.0 - (1.0 - _fine(r)) ** (1.0 / gamma)
@@ -619,7 +620,7 @@ def _begun(base, new, alpha, rest, gamma, r):  # type: ignore[no-untyped-def]
     return rest * (1.0 - part)
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _seat(topic, base, table, size, dish, following, r):  # type: ignore[no-untyped-def]
     """Draw tables for the tokens of a document given their topics: the ``table`` of each token, and the ``size`` and
     ``dish`` of each table. Returns the number of tables. ``following`` is scratch space for lists."""
@@ -644,7 +645,7 @@ def _seat(topic, base, table, size, dish, following, r):  # type: ignore[no-unty
     return n_tables
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _link(table, n_tokens, n_tables, begin, following):  # type: ignore[no-untyped-def]
     """Lists of the tokens of each table: the first is ``begin[t]``, the next ``following[i]``, until -1."""
     begin[:n_tables] = -1
@@ -652,7 +653,7 @@ def _link(table, n_tokens, n_tables, begin, following):  # type: ignore[no-untyp
         following[i], begin[table[i]] = begin[table[i]], i
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _dish(words, first, following, base, by_word, n, total, beta, width, placed, r):  # type: ignore[no-untyped-def]
     """Draw a common topic for the tokens of a table, with probability proportional to ``base`` times the probability of
     their words. ``placed`` (n_words,) is zeros."""
@@ -677,7 +678,7 @@ def _dish(words, first, following, base, by_word, n, total, beta, width, placed,
     return min(np.searchsorted(below, _fine(r) * below[-1], side="right"), len(chance) - 1)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta, r):  # type: ignore[no-untyped-def]
     """One sweep for an unbounded number of topics: for each document, its tokens one by one, then its tables.
 
@@ -806,7 +807,7 @@ def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta,
     return total[:n_topics], tables[:n_topics]
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _height(by_word, by_document, weight, alpha, beta):  # type: ignore[no-untyped-def]
     """Log factor of a topic in the joint probability of tokens and weights, without the factors of gamma."""
     total, out = 0.0, -np.log(weight)
@@ -822,7 +823,7 @@ def _height(by_word, by_document, weight, alpha, beta):  # type: ignore[no-untyp
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def split_merge(words, document, offsets, places, starts, z, weights, alpha, gamma, beta, n_scans, r):  # type: ignore[no-untyped-def]
     """One split-merge proposal for topics (Dahl, Newcomb 2022, JSCS 92, 106-125; for topics: Wang, Blei 2012, arXiv
     1201.1657; here weights are proposed together with tokens).

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["coordinate", "density", "rows"]
 
 _LOG_2 = math.log(2.0)
 
 
-@numba.njit(cache=True)
+@inner
 def _at(x, a):  # type: ignore[no-untyped-def]
     """log g, its first two derivatives, -log σ(x) and σ(-x)."""
     if x > 0:
@@ -41,7 +42,7 @@ def _at(x, a):  # type: ignore[no-untyped-def]
     return value, lower / a + 2 * ratio, -upper * lower / a + 2 * bend, minus_log, lower
 
 
-@numba.njit(cache=True)
+@inner
 def _digamma(a):  # type: ignore[no-untyped-def]
     """Recurrence up to 10, then the asymptotic series (Abramowitz and Stegun 1964, 6.3.18)."""
     out = 0.0
@@ -52,7 +53,7 @@ def _digamma(a):  # type: ignore[no-untyped-def]
     return out + math.log(a) - 0.5 / a - s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s / 132))))
 
 
-@numba.njit(cache=True)
+@kernel
 def rows(x, a):  # type: ignore[no-untyped-def]
     """Rows that sum to 1, from coordinates (n, m) and concentrations (m,)."""
     out = np.empty(x.shape)
@@ -69,7 +70,7 @@ def rows(x, a):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True)
+@kernel
 def coordinate(log_g, a):  # type: ignore[no-untyped-def]
     """The coordinate x for a given log g, by bisection."""
     low, high = -700.0, 700.0
@@ -82,7 +83,7 @@ def coordinate(log_g, a):  # type: ignore[no-untyped-def]
     return (low + high) / 2
 
 
-@numba.njit(cache=True)
+@inner
 def _prior(x, a, p, by_p, by_x, by_a):  # type: ignore[no-untyped-def]
     """Log density of coordinates; its gradients are added, and those of a function of p with gradient ``by_p``."""
     total = 0.0
@@ -103,7 +104,7 @@ def _prior(x, a, p, by_p, by_x, by_a):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(cache=True)
+@kernel
 def density(parameters, sizes, documents, words, counts):  # type: ignore[no-untyped-def]
     """Log density, including log p(words | θ, φ), and its gradient.
 

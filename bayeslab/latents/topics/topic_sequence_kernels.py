@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["draw_path"]
 
 _STEPS = 50
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _of_day(x, others, counts, lengths, begin, end, k):  # type: ignore[no-untyped-def]
     """The terms of log p(topics of a day's documents | concentrations) that contain topic k's concentration exp(x)."""
     concentration = math.exp(x)
@@ -25,7 +26,7 @@ def _of_day(x, others, counts, lengths, begin, end, k):  # type: ignore[no-untyp
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _one(path, mean, tau, counts, lengths, days, t, k, rng):  # type: ignore[no-untyped-def]
     """Draw one element of the path by slice sampling (Neal 2003, Annals of Statistics 31, 705-767)."""
     before = path[t - 1, k] if t > 0 else mean[k]
@@ -61,7 +62,7 @@ def _one(path, mean, tau, counts, lengths, days, t, k, rng):  # type: ignore[no-
             high = x
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _of_all(path, counts, lengths, days):  # type: ignore[no-untyped-def]
     out = 0.0
     for t in range(len(path)):
@@ -79,7 +80,7 @@ def _of_all(path, counts, lengths, days):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def draw_path(path, mean, tau, counts, lengths, days, rng):  # type: ignore[no-untyped-def]
     """Draw the log concentrations, in place: each element by slice sampling, then the whole path of each topic by
     elliptical slice sampling (Murray, Adams, MacKay 2010, AISTATS 13, 541-548).

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["expected_log", "fit_documents"]
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _digamma(x):  # type: ignore[no-untyped-def]
     """Digamma function of x > 0 to 1e-12: recurrence, then the asymptotic series (Abramowitz, Stegun 1964, 6.3.18)."""
     shift = 0.0
@@ -22,7 +23,7 @@ def _digamma(x):  # type: ignore[no-untyped-def]
     return shift + math.log(x) - 0.5 / x - series
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def expected_log(a, out):  # type: ignore[no-untyped-def]
     """exp(E[log p]) of Dirichlet rows (n_topics, n_words), transposed into ``out`` (n_words, n_topics)."""
     for k in range(a.shape[0]):
@@ -31,7 +32,7 @@ def expected_log(a, out):  # type: ignore[no-untyped-def]
             out[w, k] = math.exp(_digamma(a[k, w]) - whole)
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+@kernel(fastmath={"reassoc", "contract", "nsz", "arcp"})
 def fit_documents(words, counts, offsets, topics, alpha, gamma, statistics, most, tolerance, bound):  # type: ignore[no-untyped-def]
     """Coordinate ascent for the proportions of each document.
 

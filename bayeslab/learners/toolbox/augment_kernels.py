@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from bayeslab.compiled import kernel
 
 __all__ = ["warp"]
 
 
-@njit(cache=True)
+@kernel
 def warp(images: Any, turns: Any, shifts: Any, out: Any) -> None:
     """Fill ``out``: interpolate each pixel at its source, found by undoing the shift and turning about the centre."""
     n, height, width = images.shape

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from bayeslab.compiled import kernel
 
 __all__ = ["scatter"]
 
 
-@njit(cache=True)
+@kernel
 def scatter(windows: Any, out: Any, kernel: int, stride: int, padding: int) -> None:
     """Add every window (images * units, maps * kernel * kernel) to the positions that it covers in ``out``.
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = [
     "LIKELIHOOD",
@@ -29,7 +30,7 @@ LINEAR, LIKELIHOOD, SQUARED = 0, 1, 2
 _SMALLEST = 1e-9
 
 
-@numba.njit(cache=True)
+@inner
 def _score(weights: np.ndarray, row: np.ndarray) -> float:
     total = 0.0
     for j in range(weights.shape[0]):
@@ -37,7 +38,7 @@ def _score(weights: np.ndarray, row: np.ndarray) -> float:
     return total
 
 
-@numba.njit(cache=True)
+@kernel
 def perceptron(
     rows: np.ndarray,
     labels: np.ndarray,
@@ -82,7 +83,7 @@ def perceptron(
     return steps, changes
 
 
-@numba.njit(cache=True)
+@kernel
 def perceptron_sparse(
     values: np.ndarray,
     columns: np.ndarray,
@@ -130,7 +131,7 @@ def perceptron_sparse(
     return steps, changes
 
 
-@numba.njit(cache=True)
+@kernel
 def kernel_perceptron(
     gram: np.ndarray, labels: np.ndarray, order: np.ndarray, counts: np.ndarray, summed: np.ndarray, scores: np.ndarray
 ) -> int:
@@ -153,7 +154,7 @@ def kernel_perceptron(
     return changes
 
 
-@numba.njit(cache=True)
+@inner
 def _error(target: float, score: float, kind: int) -> float:
     """The negative slope of the loss by the score."""
     if kind == LINEAR:
@@ -163,7 +164,7 @@ def _error(target: float, score: float, kind: int) -> float:
     return error * output * (1.0 - output) if kind == SQUARED else error
 
 
-@numba.njit(cache=True)
+@kernel
 def stochastic(
     rows: np.ndarray,
     targets: np.ndarray,
@@ -189,7 +190,7 @@ def stochastic(
     return steps
 
 
-@numba.njit(cache=True)
+@kernel
 def stochastic_sparse(
     values: np.ndarray,
     columns: np.ndarray,

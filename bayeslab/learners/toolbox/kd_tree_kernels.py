@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import kernel
 
 __all__ = ["build", "search"]
 
 
-@numba.njit(cache=True)
+@kernel
 def build(
     points: np.ndarray, leaf_size: int, widest: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -58,7 +59,7 @@ def build(
     return rows, axis[:made], cut[:made], span[:made], second[:made]
 
 
-@numba.njit(cache=True)
+@kernel
 def search(
     points: np.ndarray,
     rows: np.ndarray,

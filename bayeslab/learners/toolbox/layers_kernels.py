@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from bayeslab.compiled import kernel
 
 __all__ = ["adam", "add_penalty", "momentum"]
 
 
-@njit(cache=True, fastmath={"contract", "arcp", "nsz", "reassoc"})
+@kernel(fastmath={"contract", "arcp", "nsz", "reassoc"})
 def adam(values: Any, gradient: Any, first: Any, second: Any, rate: float, step: int) -> None:
     """A step of Adam (Kingma and Ba, 2015) with its default constants."""
     b1, b2, epsilon = 0.9, 0.999, 1e-8
@@ -22,7 +23,7 @@ def adam(values: Any, gradient: Any, first: Any, second: Any, rate: float, step:
         values[i] -= size * first[i] / (np.sqrt(second[i]) + epsilon)
 
 
-@njit(cache=True)
+@kernel
 def momentum(values: Any, gradient: Any, velocity: Any, rate: float, share: float) -> None:
     """A step of gradient descent with momentum."""
     for i in range(len(values)):
@@ -30,7 +31,7 @@ def momentum(values: Any, gradient: Any, velocity: Any, rate: float, share: floa
         values[i] += velocity[i]
 
 
-@njit(cache=True)
+@kernel
 def add_penalty(gradient: Any, values: Any, strength: Any) -> None:
     """Add the gradient of half the strengths times squared values."""
     for i in range(len(values)):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["buckets", "first_near", "hit_ranks", "nearest", "sorted_buckets"]
 
@@ -13,12 +14,12 @@ _GOLDEN = np.int64(-7046029254386353131)
 _MOST = 64
 
 
-@numba.njit(cache=True)
+@inner
 def _bucket(key: Any, bits: int) -> Any:
     return ((key * _GOLDEN) >> np.int64(63 - bits)) & ((np.int64(1) << np.int64(bits)) - np.int64(1))
 
 
-@numba.njit(cache=True)
+@kernel
 def buckets(projected: np.ndarray, factors: np.ndarray, bits: int) -> np.ndarray:
     """Bucket of each row in each table; ``projected`` has the shape (rows, tables * length)."""
     tables, length = factors.shape
@@ -32,7 +33,7 @@ def buckets(projected: np.ndarray, factors: np.ndarray, bits: int) -> np.ndarray
     return out
 
 
-@numba.njit(cache=True)
+@kernel
 def sorted_buckets(bucket: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
     """For one table: the start of each bucket, and the rows sorted by bucket."""
     n, size = len(bucket), 1 << bits
@@ -48,7 +49,7 @@ def sorted_buckets(bucket: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarra
     return starts, rows
 
 
-@numba.njit(cache=True)
+@inner
 def _probes(
     fraction: np.ndarray,
     factors: np.ndarray,
@@ -115,7 +116,7 @@ def _probes(
     return made
 
 
-@numba.njit(cache=True)
+@inner
 def _push(heap: np.ndarray, size: int, total: float, members: Any, last: Any) -> None:
     i = size
     heap[i, 0], heap[i, 1], heap[i, 2] = total, members, last
@@ -125,7 +126,7 @@ def _push(heap: np.ndarray, size: int, total: float, members: Any, last: Any) ->
         i = (i - 1) // 2
 
 
-@numba.njit(cache=True)
+@inner
 def _down(heap: np.ndarray, size: int) -> None:
     i = 0
     while 2 * i + 1 < size:
@@ -139,7 +140,7 @@ def _down(heap: np.ndarray, size: int) -> None:
         i = child
 
 
-@numba.njit(cache=True)
+@kernel
 def hit_ranks(fraction: np.ndarray, offset: np.ndarray, factors: np.ndarray, n_probes: int) -> np.ndarray:
     """For simulated pairs: the rank of the probe that reaches the other point's cell; ``n_probes`` if none does."""
     m, length = fraction.shape
@@ -158,7 +159,7 @@ def hit_ranks(fraction: np.ndarray, offset: np.ndarray, factors: np.ndarray, n_p
     return ranks
 
 
-@numba.njit(cache=True, fastmath=True)
+@inner(fastmath=True)
 def _squared(points: np.ndarray, row: int, query: np.ndarray, limit: float) -> Any:
     total = np.float32(0.0)
     d = len(query)
@@ -175,7 +176,7 @@ def _squared(points: np.ndarray, row: int, query: np.ndarray, limit: float) -> A
     return total
 
 
-@numba.njit(cache=True)
+@kernel
 def nearest(
     points: np.ndarray,
     queries: np.ndarray,
@@ -229,7 +230,7 @@ def nearest(
     return best, best_rows, examined
 
 
-@numba.njit(cache=True)
+@kernel
 def first_near(
     points: np.ndarray,
     queries: np.ndarray,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import kernel
 
 __all__ = ["update"]
 
 
-@numba.njit(cache=True)
+@kernel
 def update(inverse: np.ndarray, weights: np.ndarray, rows: np.ndarray, targets: np.ndarray, forgetting: float) -> None:
     """Process the rows in order; ``inverse`` (P) and ``weights`` are updated in place."""
     n = weights.shape[0]

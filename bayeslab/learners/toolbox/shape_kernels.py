@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import kernel
 
 __all__ = ["costs", "histograms", "spread"]
 
 
-@numba.njit(cache=True)
+@kernel
 def spread(points: np.ndarray, n: int) -> np.ndarray:
     """Positions of n points far apart: the point farthest from the centre, then repeatedly the farthest remaining."""
     m = points.shape[0]
@@ -39,7 +40,7 @@ def spread(points: np.ndarray, n: int) -> np.ndarray:
     return out
 
 
-@numba.njit(cache=True)
+@kernel
 def histograms(points: np.ndarray, n_radii: int, n_angles: int, inner: float, outer: float) -> np.ndarray:
     """Share of the other points in each cell of rings, equal in log radius, and sectors around each point.
 
@@ -74,7 +75,7 @@ def histograms(points: np.ndarray, n_radii: int, n_angles: int, inner: float, ou
     return out
 
 
-@numba.njit(cache=True, fastmath=True)
+@kernel(fastmath=True)
 def costs(a: np.ndarray, b: np.ndarray, turn_a: np.ndarray, turn_b: np.ndarray, tangents: float) -> np.ndarray:
     """Cost of pairing each point of one shape with each of another, shape (points of a, points of b), in [0, 1].
 

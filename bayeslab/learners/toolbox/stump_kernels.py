@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["best_stump"]
 
 
-@numba.njit(cache=True)
+@inner
 def _largest(counts: np.ndarray) -> int:
     best = 0
     for c in range(1, counts.shape[0]):
@@ -17,7 +18,7 @@ def _largest(counts: np.ndarray) -> int:
     return best
 
 
-@numba.njit(cache=True)
+@kernel
 def best_stump(
     table: np.ndarray,
     order: np.ndarray,

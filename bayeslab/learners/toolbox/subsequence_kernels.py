@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import kernel
 
 __all__ = ["subsequences", "table"]
 
 
-@numba.njit(cache=True)
+@kernel
 def subsequences(s: np.ndarray, t: np.ndarray, length: int, decay: float) -> float:
     """Sum over common subsequences of this length of ``decay`` to the power of the total span in both texts."""
     n, m = s.shape[0], t.shape[0]
@@ -36,7 +37,7 @@ def subsequences(s: np.ndarray, t: np.ndarray, length: int, decay: float) -> flo
     return total
 
 
-@numba.njit(cache=True)
+@kernel
 def table(
     a: np.ndarray, a_ends: np.ndarray, b: np.ndarray, b_ends: np.ndarray, length: int, decay: float, same: bool
 ) -> np.ndarray:

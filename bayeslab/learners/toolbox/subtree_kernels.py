@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import kernel
 
 __all__ = ["fragments", "table"]
 
 
-@numba.njit(cache=True)
+@kernel
 def fragments(
     a: np.ndarray, a_first: np.ndarray, a_inner: np.ndarray, b: np.ndarray, b_first: np.ndarray, b_inner: np.ndarray,
     decay: float,
@@ -34,7 +35,7 @@ def fragments(
     return total
 
 
-@numba.njit(cache=True)
+@kernel
 def table(
     codes: np.ndarray, first: np.ndarray, inner: np.ndarray, node_ends: np.ndarray, inner_ends: np.ndarray, n: int,
     decay: float, same: bool,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["pocket"]
 
 
-@njit(cache=True)
+@kernel
 def pocket(rows: Any, side: Any, orders: Any, weights: Any) -> tuple[Any, int]:
     """Return the weights with the fewest errors, and their number; all rows are checked after each pass (ratchet).
 
@@ -42,7 +42,7 @@ def pocket(rows: Any, side: Any, orders: Any, weights: Any) -> tuple[Any, int]:
     return best, fewest
 
 
-@njit(cache=True)
+@inner
 def _wrong(rows: Any, side: Any, weights: Any) -> int:
     count = 0
     for i in range(len(rows)):

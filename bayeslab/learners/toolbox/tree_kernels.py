@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["best_splits", "grow"]
 
 
-@numba.njit(cache=True)
+@inner
 def _information(counts: np.ndarray, total: float) -> float:
     """Return the total times the entropy in bits."""
     out = 0.0
@@ -20,7 +21,7 @@ def _information(counts: np.ndarray, total: float) -> float:
     return out
 
 
-@numba.njit(cache=True)
+@kernel
 def best_splits(
     table: np.ndarray,
     classes: np.ndarray,
@@ -120,7 +121,7 @@ def best_splits(
     return gain, info, cut
 
 
-@numba.njit(cache=True)
+@inner
 def _chosen(gain: np.ndarray, info: np.ndarray, cut: np.ndarray, ratio: bool, min_gain: float) -> int:
     """Return the column of the best test, the first on a tie; -1 if no test splits the rows and gains enough."""
     most, mean, n_open = -1.0, 0.0, 0
@@ -143,7 +144,7 @@ def _chosen(gain: np.ndarray, info: np.ndarray, cut: np.ndarray, ratio: bool, mi
     return column
 
 
-@numba.njit(cache=True)
+@kernel
 def grow(
     table: np.ndarray,
     classes: np.ndarray,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-import numba
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["count", "redraw"]
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _place(codes, r, f, starts, parents, strides):  # type: ignore[no-untyped-def]
     """Row of the table of family f that data row r belongs to."""
     at = 0
@@ -18,7 +18,7 @@ def _place(codes, r, f, starts, parents, strides):  # type: ignore[no-untyped-de
     return at
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def count(codes, cards, starts, parents, strides, offsets, rows_from, counts, totals):  # type: ignore[no-untyped-def]
     """Counts of all families, and of the configurations of their parents."""
     for r in range(codes.shape[0]):
@@ -28,7 +28,7 @@ def count(codes, cards, starts, parents, strides, offsets, rows_from, counts, to
             totals[rows_from[f] + at] += 1.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def redraw(  # type: ignore[no-untyped-def]
     codes, cards, starts, parents, strides, offsets, rows_from, counts, totals, alphas, child_starts, children, rows,
     block_starts, cells, beta, room, uniforms,

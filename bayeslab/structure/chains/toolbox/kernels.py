@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = [
     "fill_blocks",
@@ -61,7 +62,7 @@ _popcount: Any = intrinsic(_popcount_code)
 _trailing_zeros: Any = intrinsic(_trailing_zeros_code)
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _uniform(r):  # type: ignore[no-untyped-def]
     """Random number in [0, 1) by xoshiro256++ (Blackman, Vigna 2021, ACM TOMS 47(4), 36) with state ``r``."""
     s0, s1, s2, s3 = r[0], r[1], r[2], r[3]
@@ -74,13 +75,13 @@ def _uniform(r):  # type: ignore[no-untyped-def]
     return np.int64(x >> _ROTATIONS[5]) * 1.1102230246251565e-16
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _below(r, n):  # type: ignore[no-untyped-def]
     """Random integer in 0 .. n - 1."""
     return int(_uniform(r) * n)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def uniforms(r, many):  # type: ignore[no-untyped-def]
     """Random numbers in [0, 1)."""
     out = np.empty(many)
@@ -89,17 +90,17 @@ def uniforms(r, many):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _has(mask, u):  # type: ignore[no-untyped-def]
     return (mask[u >> 6] >> np.uint64(u & 63)) & _ONE != 0
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _flip(mask, u):  # type: ignore[no-untyped-def]
     mask[u >> 6] ^= _ONE << np.uint64(u & 63)
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _in_block(t, v, b, inside, among, needed):  # type: ignore[no-untyped-def]
     """Bits of the 64 sets of v that are subsets of ``inside`` and, if needed, intersect ``among``."""
     n_words = t.candidates.shape[1]
@@ -121,7 +122,7 @@ def _in_block(t, v, b, inside, among, needed):  # type: ignore[no-untyped-def]
     return left
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _total(t, v, inside, among, needed):  # type: ignore[no-untyped-def]
     """First set of v within ``inside`` that intersects ``among`` (if needed; -1: none), and the sum relative to it."""
     first, total, linear, limit = -1, 0.0, True, -np.inf
@@ -146,14 +147,14 @@ def _total(t, v, inside, among, needed):  # type: ignore[no-untyped-def]
     return first, total
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _log_sum(t, v, inside, among, needed):  # type: ignore[no-untyped-def]
     """Log of the sum over the sets of v within ``inside`` that intersect ``among`` (if needed)."""
     first, total = _total(t, v, inside, among, needed)
     return t.scores[first] + math.log(total) if first >= 0 else -np.inf
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _pick(r, t, v, inside, among, needed):  # type: ignore[no-untyped-def]
     """Number of a set drawn in proportion to its term of that sum (-1 if none), and the log of the sum."""
     first, total = _total(t, v, inside, among, needed)
@@ -178,7 +179,7 @@ def _pick(r, t, v, inside, among, needed):  # type: ignore[no-untyped-def]
     return last, log_sum
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def fill_blocks(pointer, sets, first_block, blocks):  # type: ignore[no-untyped-def]
     """For the sets in groups of 64: bits of the sets that contain each variable, and last, of the sets that exist."""
     for v in range(pointer.size - 1):
@@ -195,7 +196,7 @@ def fill_blocks(pointer, sets, first_block, blocks):  # type: ignore[no-untyped-
 # --- DAGs
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def hash_table(pointer, sets, keys, slots):  # type: ignore[no-untyped-def]
     """Fill an open-addressing table of parent set numbers; ``slots``, a power of two in length, is initially -1."""
     n, n_words = pointer.size - 1, sets.shape[1]
@@ -214,7 +215,7 @@ def hash_table(pointer, sets, keys, slots):  # type: ignore[no-untyped-def]
             slots[place] = i
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _find(v, mask, key, pointer, sets, slots):  # type: ignore[no-untyped-def]
     """The number of a parent set of v with this hash key; -1 if it is not in the table."""
     last = np.uint64(slots.size - 1)
@@ -231,7 +232,7 @@ def _find(v, mask, key, pointer, sets, slots):  # type: ignore[no-untyped-def]
     return -1
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _is_above(a, b, parents, without, visited, open_):  # type: ignore[no-untyped-def]
     """Whether there is a directed path from a to b that does not use an edge from ``without`` to b."""
     n_words = parents.shape[1]
@@ -261,7 +262,7 @@ def _is_above(a, b, parents, without, visited, open_):  # type: ignore[no-untype
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _not_below(v, parents, out):  # type: ignore[no-untyped-def]
     """All variables except v and its descendants."""
     n, n_words = parents.shape
@@ -282,7 +283,7 @@ def _not_below(v, parents, out):  # type: ignore[no-untyped-def]
         out[w] = ~out[w]
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _reverse_anew(r, choice, parents, t, spare):  # type: ignore[no-untyped-def]
     """Reverse an edge and redraw the parents of both ends; return whether this was accepted, and the two ends.
 
@@ -347,7 +348,7 @@ def _reverse_anew(r, choice, parents, t, spare):  # type: ignore[no-untyped-def]
     return accepted, a, b
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _size(mask):  # type: ignore[no-untyped-def]
     total = 0
     for w in range(mask.size):
@@ -355,7 +356,7 @@ def _size(mask):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _forget(v, parents, keys, key, change):  # type: ignore[no-untyped-def]
     """Update the hash key of v after a change of parents, and clear its cached changes."""
     n = parents.shape[0]
@@ -369,7 +370,7 @@ def _forget(v, parents, keys, key, change):  # type: ignore[no-untyped-def]
         change[v, u] = np.nan
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _change(v, u, choice, parents, pointer, sets, scores, keys, slots, key, change, target, mask):  # type: ignore[no-untyped-def]
     """Gain of the score when u is added to, or removed from, the parents of v; cached."""
     cached = change[v, u]
@@ -384,7 +385,7 @@ def _change(v, u, choice, parents, pointer, sets, scores, keys, slots, key, chan
     return change[v, u]
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _set_parents(v, i, choice, parents, sets, keys, key, change):  # type: ignore[no-untyped-def]
     choice[v] = i
     for w in range(parents.shape[1]):
@@ -392,7 +393,7 @@ def _set_parents(v, i, choice, parents, sets, keys, key, change):  # type: ignor
     _forget(v, parents, keys, key, change)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def structure_run(  # type: ignore[no-untyped-def]
     t, keys, slots, choice, r, n_steps, until_draw, thin, reversal, renewal, draws, counts
 ):
@@ -464,7 +465,7 @@ def structure_run(  # type: ignore[no-untyped-def]
 # --- orders
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _prefixes(order, begin, end, prefix):  # type: ignore[no-untyped-def]
     """Fill the sets before each position from ``begin`` + 1 to ``end``; the set before ``begin`` is given."""
     for k in range(begin, end):
@@ -473,7 +474,7 @@ def _prefixes(order, begin, end, prefix):  # type: ignore[no-untyped-def]
         _flip(prefix[k + 1], order[k])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def order_weight(t, order):  # type: ignore[no-untyped-def]
     """Log weight of an order, and its parts by variable."""
     n = order.size
@@ -487,7 +488,7 @@ def order_weight(t, order):  # type: ignore[no-untyped-def]
     return total, parts
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def parents_in_order(t, order, r, out):  # type: ignore[no-untyped-def]
     """Draw a DAG consistent with an order, as numbers of parent sets."""
     n = order.size
@@ -498,7 +499,7 @@ def parents_in_order(t, order, r, out):  # type: ignore[no-untyped-def]
         out[v], _ = _pick(r, t, v, prefix[k], prefix[k], False)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def order_run(t, order, r, n_steps, until_draw, thin, draws, counts):  # type: ignore[no-untyped-def]
     """Run steps over orders: swap two neighbours, swap any two, or move one; all proposals are symmetric.
 
@@ -581,7 +582,7 @@ def order_run(t, order, r, n_steps, until_draw, thin, draws, counts):  # type: i
     return until_draw
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def log_linear_extensions(parents, members, limit):  # type: ignore[no-untyped-def]
     """Log of the number of orders of some variables in which parents come first; NaN beyond ``limit`` ancestral sets.
 
@@ -621,7 +622,7 @@ def log_linear_extensions(parents, members, limit):  # type: ignore[no-untyped-d
 # --- ordered partitions
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _layers(layer, layer_sets, before):  # type: ignore[no-untyped-def]
     """The set of each layer and of all before it, as bits; the number of layers."""
     n, n_words = layer.size, layer_sets.shape[1]
@@ -641,7 +642,7 @@ def _layers(layer, layer_sets, before):  # type: ignore[no-untyped-def]
     return n_layers
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _part(v, k, t, empty, layer_sets, before):  # type: ignore[no-untyped-def]
     """Log sum over the parent sets of a variable in layer k, with at least one parent in the layer before."""
     if k == 0:
@@ -649,7 +650,7 @@ def _part(v, k, t, empty, layer_sets, before):  # type: ignore[no-untyped-def]
     return _log_sum(t, v, before[k], layer_sets[k - 1], True)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def partition_weight(t, empty, layer):  # type: ignore[no-untyped-def]
     """Log weight of an ordered partition, and its parts by variable."""
     n = layer.size
@@ -662,7 +663,7 @@ def partition_weight(t, empty, layer):  # type: ignore[no-untyped-def]
     return total, parts
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _split(r, layer, n_layers, sizes, new):  # type: ignore[no-untyped-def]
     """Split a layer in two; return the log of the reverse over the forward proposal probability, -inf if impossible.
 
@@ -688,7 +689,7 @@ def _split(r, layer, n_layers, sizes, new):  # type: ignore[no-untyped-def]
     return math.log(size - 1.0) + math.lgamma(size + 1.0) - math.lgamma(c + 1.0) - math.lgamma(size - c + 1.0)
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _join(r, layer, n_layers, sizes, new):  # type: ignore[no-untyped-def]
     """Join two neighbouring layers; return the same log ratio."""
     n = layer.size
@@ -701,7 +702,7 @@ def _join(r, layer, n_layers, sizes, new):  # type: ignore[no-untyped-def]
     return -(math.log(size - 1.0) + math.lgamma(size + 1.0) - math.lgamma(c + 1.0) - math.lgamma(size - c + 1.0))
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _move(r, layer, n_layers, sizes, near, new):  # type: ignore[no-untyped-def]
     """Move one variable to another layer, or to a new layer between two others.
 
@@ -731,7 +732,7 @@ def _move(r, layer, n_layers, sizes, near, new):  # type: ignore[no-untyped-def]
     return 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _swap(r, layer, new):  # type: ignore[no-untyped-def]
     """Swap two variables of different layers."""
     n = layer.size
@@ -746,7 +747,7 @@ def _swap(r, layer, new):  # type: ignore[no-untyped-def]
     return 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _draw_parents(r, layer, t, empty, layer_sets, before, out):  # type: ignore[no-untyped-def]
     for v in range(layer.size):
         k = layer[v]
@@ -756,7 +757,7 @@ def _draw_parents(r, layer, t, empty, layer_sets, before, out):  # type: ignore[
             out[v], _ = _pick(r, t, v, before[k], layer_sets[k - 1], True)
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _peel(parents, placed, new, layer):  # type: ignore[no-untyped-def]
     """Layers of a DAG, by repeatedly removing all variables without remaining parents."""
     n, n_words = parents.shape
@@ -779,7 +780,7 @@ def _peel(parents, placed, new, layer):  # type: ignore[no-untyped-def]
         k += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _reverse_in_partition(r, t, empty, layer, layer_sets, before, choice, parents, spare):  # type: ignore[no-untyped-def]
     """Draw a DAG given the partition, reverse an edge, and take its partition; return whether this was accepted."""
     _draw_parents(r, layer, t, empty, layer_sets, before, choice)
@@ -792,7 +793,7 @@ def _reverse_in_partition(r, t, empty, layer, layer_sets, before, choice, parent
     return accepted
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def partition_run(  # type: ignore[no-untyped-def]
     t, empty, layer, r, n_steps, until_draw, thin, reversal, draws, counts
 ):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["expand", "moved", "patterns", "place_of"]
 
 _EMPTY = -1
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def _first_inside(sets, begin, end, outside):  # type: ignore[no-untyped-def]
     """Number of the first, hence best, set without a member in ``outside``; -1 if there is none."""
     for i in range(begin, end):
@@ -21,7 +22,7 @@ def _first_inside(sets, begin, end, outside):  # type: ignore[no-untyped-def]
     return -1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def patterns(pointer, sets, scores, members):  # type: ignore[no-untyped-def]
     """Largest total score that one group can add, for each subset of the group that is still to be placed.
 
@@ -44,7 +45,7 @@ def patterns(pointer, sets, scores, members):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def _promise(left, groups, starts, tables, begins):  # type: ignore[no-untyped-def]
     """Upper bound on what the remaining variables can add: the sum over the groups."""
     total = 0.0
@@ -56,7 +57,7 @@ def _promise(left, groups, starts, tables, begins):  # type: ignore[no-untyped-d
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def place_of(keys, key):  # type: ignore[no-untyped-def]
     """Slot of a set, present or new, in an open-addressing hash table whose length is a power of two."""
     size = keys.size - 1
@@ -67,7 +68,7 @@ def place_of(keys, key):  # type: ignore[no-untyped-def]
     return at
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def _push(heap_f, heap_key, size, f, key):  # type: ignore[no-untyped-def]
     at = size
     while at > 0 and heap_f[(at - 1) >> 1] < f:
@@ -78,7 +79,7 @@ def _push(heap_f, heap_key, size, f, key):  # type: ignore[no-untyped-def]
     heap_key[at] = key
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def _pop(heap_f, heap_key, size):  # type: ignore[no-untyped-def]
     """Remove the first element of a heap of this size; its place is filled from the end."""
     f, key = heap_f[size - 1], heap_key[size - 1]
@@ -96,7 +97,7 @@ def _pop(heap_f, heap_key, size):  # type: ignore[no-untyped-def]
     heap_key[at] = key
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def expand(  # type: ignore[no-untyped-def]
     n, pointer, sets, scores, groups, starts, tables, begins, keys, best, last, closed, heap_f, heap_key, state, floor,
     steps,
@@ -146,7 +147,7 @@ def expand(  # type: ignore[no-untyped-def]
     return 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def moved(keys, best, last, closed, new_keys, new_best, new_last, new_closed):  # type: ignore[no-untyped-def]
     """Copy a table of sets to a larger one."""
     for old in range(keys.size):

@@ -5,13 +5,14 @@ On small nets a search with NumPy calls would spend its time on call overhead.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import kernel
 
 __all__ = ["ancestors", "best_place", "join", "move_gains"]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def move_gains(gains, edges, above, needed, out):  # type: ignore[no-untyped-def]
     """Gains of all moves: ``out[u, v, 0]`` adds or deletes u -> v, ``out[u, v, 1]`` reverses it; -inf if not allowed.
 
@@ -38,7 +39,7 @@ def move_gains(gains, edges, above, needed, out):  # type: ignore[no-untyped-def
                     out[u, v, 1] = gains[u, v] + gains[v, u]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def best_place(flat, tolerance):  # type: ignore[no-untyped-def]
     """First position whose value is the largest up to the tolerance; -1 if all are -inf."""
     top = -np.inf
@@ -52,7 +53,7 @@ def best_place(flat, tolerance):  # type: ignore[no-untyped-def]
     return -1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def join(above, u, v):  # type: ignore[no-untyped-def]
     """Update the ancestors after adding u -> v: v and its descendants descend from u and its ancestors."""
     n = above.shape[0]
@@ -64,7 +65,7 @@ def join(above, u, v):  # type: ignore[no-untyped-def]
                     above[d, a] = True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def ancestors(edges, above):  # type: ignore[no-untyped-def]
     """At [v, u] whether there is a path of at least one edge from u to v; ``edges`` are at [from, to]."""
     n = edges.shape[0]

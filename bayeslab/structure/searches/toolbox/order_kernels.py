@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from bayeslab.compiled import inner, kernel
 
 __all__ = ["anneal", "best_sets", "descend"]
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def _first_inside(sets, begin, end, before):  # type: ignore[no-untyped-def]
     """Number of the first, hence best, set with all members in ``before``; ``end`` if there is none."""
     words = before.size
@@ -25,7 +26,7 @@ def _first_inside(sets, begin, end, before):  # type: ignore[no-untyped-def]
     return end
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def best_sets(order, pointer, sets, choice):  # type: ignore[no-untyped-def]
     """The best set of each variable, written to ``choice``; pointer[v + 1] where no set fits. Returns how many fit."""
     before = np.zeros(sets.shape[1], np.uint64)
@@ -37,7 +38,7 @@ def best_sets(order, pointer, sets, choice):  # type: ignore[no-untyped-def]
     return fit
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _change(order, i, j, pointer, sets, scores, choice, fresh, before):  # type: ignore[no-untyped-def]
     """Gain from moving the variable at position i to position j; writes the new choices to ``fresh``, which equals
     ``choice`` at first. -inf if a variable has no set."""
@@ -80,7 +81,7 @@ def _change(order, i, j, pointer, sets, scores, choice, fresh, before):  # type:
     return gain + scores[place] - scores[choice[x]]
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _take(order, i, j, choice, fresh):  # type: ignore[no-untyped-def]
     x = order[i]
     step = 1 if j > i else -1
@@ -91,7 +92,7 @@ def _take(order, i, j, choice, fresh):  # type: ignore[no-untyped-def]
     choice[x] = fresh[x]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def anneal(order, choice, total, pointer, sets, scores, uniforms, temperatures, best, top):  # type: ignore[no-untyped-def]
     """Run random insertions in place, one per row of ``uniforms`` (variable, position, acceptance).
 
@@ -113,7 +114,7 @@ def anneal(order, choice, total, pointer, sets, scores, uniforms, temperatures, 
     return total, top
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def descend(order, choice, pointer, sets, scores, tolerance):  # type: ignore[no-untyped-def]
     """Apply the best insertion repeatedly, in place, until none increases the score by more than ``tolerance``."""
     n = order.size
