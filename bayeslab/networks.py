@@ -493,7 +493,8 @@ class Network(Declaring):
         codes = self.codes(table)
         missing = [v for k, v in enumerate(self.states) if np.any(codes[:, k] < 0)]
         wanted = missing if targets is None else names_of(targets)
-        posterior = self.tree.query_many(codes, wanted)
+        model = self._discrete("exact inference by tables")
+        posterior = (JointTable(model) if is_small(model, len(codes)) else self.tree).query_many(codes, wanted)
         columns = {"log_evidence": posterior.log_evidence}
         for v in wanted:
             columns |= {f"P({v}={s})": posterior.marginals[v][:, i] for i, s in enumerate(self.states[v])}

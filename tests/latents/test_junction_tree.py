@@ -528,6 +528,11 @@ def test_the_joint_table_of_a_small_network_agrees(seed):
         np.testing.assert_allclose(small.joint(["v4", "v0"], given), tree.joint(["v4", "v0"], given), atol=1e-13)
         ranked = [e.log_probability for e in small.most_probable(given, 5)]
         assert ranked == pytest.approx([e.log_probability for e in tree.most_probable(given, 5)], abs=1e-11)
+        rows = np.array([[rng.integers(-1, len(s)) for s in states.values()] for _ in range(20)])
+        many, of_tree = small.query_many(rows), tree.query_many(rows)
+        np.testing.assert_allclose(many.log_evidence, of_tree.log_evidence, atol=1e-12)
+        for v in names:
+            np.testing.assert_allclose(many.marginals[v], of_tree.marginals[v], atol=1e-13)
         best = small.marginal_map(["v1", "v4"], given)
         assert best.log_probability == pytest.approx(tree.marginal_map(["v1", "v4"], given).log_probability, abs=1e-11)
 
@@ -554,3 +559,4 @@ def test_a_small_network_refuses_what_a_tree_refuses():
         {f"v{i}": ("yes", "no") for i in range(15)}, {}, {f"v{i}": np.full(2, 0.5) for i in range(15)}
     )
     assert not is_small(wide)
+    assert is_small(network, 1_000) and not is_small(network, 1_001)

@@ -17,17 +17,20 @@ from numpy.typing import NDArray
 from bayeslab.errors import OptionError
 from bayeslab.latents.networks.factors import FactorGraph, impossible, read_evidence, variables_of
 from bayeslab.latents.networks.network import DiscreteNetwork
-from bayeslab.latents.networks.network_answers import Explanation, Marginals
+from bayeslab.latents.networks.network_answers import BatchMarginals, Explanation, Marginals
 
 __all__ = ["LARGEST", "JointTable", "is_small"]
 
 # Maximum number of entries, and of axes (NumPy allows 64).
 LARGEST, _AXES = 16_384, 32
+# Maximum number of rows of evidence, and of entries times rows: a tenth of a second.
+_ROWS, _ENTRIES = 1_000, 4_000_000
 
 
-def is_small(model: DiscreteNetwork | FactorGraph) -> bool:
-    """Whether the joint table is small enough, which depends only on the variables' numbers of states."""
-    return len(model.states) <= _AXES and bool(np.prod([float(len(s)) for s in model.states.values()]) <= LARGEST)
+def is_small(model: DiscreteNetwork | FactorGraph, rows: int = 1) -> bool:
+    """Whether the joint table, once for each row of evidence, is small enough: the sizes alone decide."""
+    size = np.prod([float(len(s)) for s in model.states.values()])
+    return len(model.states) <= _AXES and bool(size <= LARGEST) and rows <= _ROWS and bool(size * rows <= _ENTRIES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +96,27 @@ class JointTable:
         place = {v: i for i, v in enumerate(self.states)}
         axes = range(table.ndim)
         return Marginals(log_evidence, {v: table.sum(axis=tuple(a for a in axes if a != place[v])) for v in names})
+
+    def query_many(self, codes: NDArray[np.int64], targets: Iterable[str] | None = None) -> BatchMarginals:
+        """Posterior marginals for each row of evidence, in codes of states, -1 where nothing is observed; see
+        :meth:`bayeslab.latents.networks.junction_tree.JunctionTree.query_many`.
+        """
+        names, place = variables_of(self.states, targets), {v: i for i, v in enumerate(self.states)}
+        log_evidence = np.full(len(codes), -np.inf)
+        marginals = {v: np.full((len(codes), len(self.states[v])), np.nan) for v in names}
+        for n, row in enumerate(codes):
+            # An observed variable keeps its axis, of length one.
+            logs = self._log_joint[tuple(slice(None) if c < 0 else slice(c, c + 1) for c in row)]
+            top = float(logs.max())
+            if top == -np.inf:
+                continue
+            weights = np.exp(logs - top)
+            total = float(weights.sum())
+            log_evidence[n] = top + float(np.log(total))
+            for v in names:
+                given = weights.sum(axis=tuple(a for a in range(logs.ndim) if a != place[v])) / total
+                marginals[v][n] = given if row[place[v]] < 0 else np.arange(len(self.states[v])) == row[place[v]]
+        return BatchMarginals(log_evidence, marginals)
 
     def joint(self, targets: Sequence[str], given: Mapping[str, Any] | None = None) -> NDArray[np.float64]:
         """Joint posterior of several variables, one axis for each target."""
