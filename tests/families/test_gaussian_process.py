@@ -339,6 +339,19 @@ BAD = [
     ({"target": "w"}, DataError, "data.unknown-column", "'w'"),
     ({"target": "x"}, ModelError, "model.self-reference", r"^model\.target.*'x'"),
     ({"kernel": "ExpQuad(x, ls)"}, ModelError, "model.unknown-name", r"^model\.kernel.*'ls'"),
+    # A prior for the slope of a column is no reason to drop the column from the kernel.
+    (
+        {"kernel": "Matern52(x, below)", "mean": "1 + below", "priors": {"below": "HalfNormal(1)"}},
+        ModelError,
+        "model.name-clash",
+        r"^model\.kernel.*'below' is a column.*lengthscale=below",
+    ),
+    (
+        {"kernel": "Matern52(x)", "priors": {"x": "HalfNormal(1)"}},
+        ModelError,
+        "model.wrong-arguments",
+        r"^model\.kernel: Matern52 needs a column first, and 'x' is a hyperparameter here",
+    ),
     ({"priors": {"sgma": "HalfNormal(1)"}}, ModelError, "model.unknown-parameter", r"^model\.priors\.sgma.*'sigma'"),
     ({"priors": {"sigma": "Normal(0, 1)"}}, ModelError, "model.bad-prior", r"^model\.priors\.sigma"),
     (
