@@ -111,8 +111,9 @@ def inside_domains(names: Sequence[str]) -> Iterator[None]:
         if not outside_domain(error):
             raise
         raise DataError(
-            f"{listed(list(names))} cannot be drawn: the data give a parameter outside its domain"
-            f" ({str(error).splitlines()[0]}); look for negative, zero or very large cells",
+            f"{listed(list(names))} cannot be drawn: a parameter is outside its domain at one of the draws"
+            f" ({str(error).splitlines()[0]}); look for negative, zero or very large cells, and for priors so wide that"
+            " they allow such values",
             code="impossible-value",
         ) from error
 

@@ -513,7 +513,8 @@ def test_simulated_responses_are_possible(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "rows"), [("poisson", [-1e3, 100.0]), ("HurdleNegativeBinomial", [-1e3, 100.0]), ("Geometric", [0.0, -1e3])]
+    ("text", "rows"),
+    [("poisson", [-1e3, 100.0]), ("HurdleNegativeBinomial", [-1e3, 100.0]), ("Geometric", [0.0, -1e3])],
 )
 def test_a_new_row_too_far_off_to_draw_from_is_named(text, rows):
     y = np.array([1, 2, 1, 3, 4, 2, 5, 3.0])
