@@ -17,6 +17,7 @@ from bayeslab.distributions.toolbox.contract import Array, Form, Fused, Slopes, 
 from bayeslab.distributions.toolbox.incomplete import beta_tail
 from bayeslab.distributions.toolbox.response import SHAPE, driven
 from bayeslab.distributions.toolbox.special import gamma_ratio, log, log1p, log_gamma, sigmoid, softplus, whole
+from bayeslab.distributions.toolbox.zeros import first_event
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(
@@ -113,6 +114,17 @@ def log_survival(x: float, mu: float, alpha: float) -> Fused:
 def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, alpha: Array) -> Array:
     """Independent draws."""
     return rng.poisson(rng.gamma(alpha, mu / alpha, size))
+
+
+def draw_above_zero(rng: np.random.Generator, size: tuple[int, ...], mu: Array, alpha: Array) -> Array:
+    """Independent draws given that they are not 0.
+
+    The number is that of the events of a birth process in which n events make the rate alpha + n. After the first
+    event, alpha + 1 takes the place of alpha.
+    """
+    duration = np.log1p(mu / alpha)
+    left = duration - first_event(rng, size, alpha, duration)
+    return 1 + rng.poisson(rng.gamma(alpha + 1, np.expm1(left), size))
 
 
 def moments(mu: Array, alpha: Array) -> Values:

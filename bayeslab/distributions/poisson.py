@@ -15,6 +15,7 @@ from bayeslab.distributions.toolbox.contract import Array, Form, Fused, Slopes, 
 from bayeslab.distributions.toolbox.incomplete import gamma_tail
 from bayeslab.distributions.toolbox.response import driven
 from bayeslab.distributions.toolbox.special import exp, log, log_gamma, whole
+from bayeslab.distributions.toolbox.zeros import first_event
 
 DECLARATION = declared(
     "Poisson",
@@ -80,6 +81,11 @@ def log_survival(x: float, mu: float) -> Fused:
 def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array) -> Array:
     """Independent draws."""
     return rng.poisson(mu, size)
+
+
+def draw_above_zero(rng: np.random.Generator, size: tuple[int, ...], mu: Array) -> Array:
+    """Independent draws given that they are not 0: one event, and those in the time that is left after it."""
+    return 1 + rng.poisson(mu - first_event(rng, size, 1.0, mu))
 
 
 def moments(mu: Array) -> Values:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pymc
 
-__all__ = ["Generative", "GraphGenerative", "inside_domains"]
+__all__ = ["Generative", "GraphGenerative", "inside_domains", "outside_domain"]
 
 
 class Generative(ABC):
@@ -97,17 +97,23 @@ class Generative(ABC):
 _OUTSIDE = re.compile(r"^\w+ (<|>)|contains NaN|value too large")
 
 
+def outside_domain(error: ValueError) -> bool:
+    """Whether NumPy refused to draw because a parameter is outside its domain."""
+    return _OUTSIDE.search(str(error)) is not None
+
+
 @contextmanager
 def inside_domains(names: Sequence[str]) -> Iterator[None]:
     """A context in which nodes are drawn: parameters outside their domains are errors of the data."""
     try:
         yield
     except ValueError as error:
-        if not _OUTSIDE.search(str(error)):
+        if not outside_domain(error):
             raise
         raise DataError(
-            f"{listed(list(names))} cannot be drawn: the data give a parameter outside its domain"
-            f" ({str(error).splitlines()[0]}); look for negative, zero or very large cells",
+            f"{listed(list(names))} cannot be drawn: a parameter is outside its domain at one of the draws"
+            f" ({str(error).splitlines()[0]}); look for negative, zero or very large cells, and for priors so wide that"
+            " they allow such values",
             code="impossible-value",
         ) from error
 

@@ -188,3 +188,21 @@ def test_draws_follow_the_density(name, given):
         expected, seen = len(drawn) * np.array(inside), np.histogram(drawn, edges)[0]
     # 45 is beyond the 1e-3 point of 20 degrees of freedom, 70 beyond the 1e-6 point.
     assert np.sum((seen - expected) ** 2 / expected) < 70
+
+
+@pytest.mark.parametrize("mu", [0.0, 1e-12, 0.3, 2.3, 40.0])
+@pytest.mark.parametrize("alpha", [None, 1e-6, 0.2, 1.4, 1e4])
+def test_a_hurdle_draws_numbers_above_zero_however_rare_they_are(mu, alpha):
+    """A base that is nearly always zero was drawn again and again, without end."""
+    name, more = ("HurdlePoisson", ()) if alpha is None else ("HurdleNegativeBinomial", (alpha,))
+    drawn = maths(name).draw(np.random.default_rng(5), (4000, 2), np.array([1.0, 0.25]), mu, *more)
+    assert (drawn[:, 0] > 0).all()
+    assert abs((drawn[:, 1] > 0).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 4000)
+    if mu < 1:
+        mean, variance = maths(name).moments(0.25, mu, *more)
+        assert abs(drawn[:, 1].mean() - mean) < 5 * np.sqrt(variance / 4000)
+    for k in (1, 2, 5):  # a density of 1 may exceed it in the last digits
+        chance = (
+            float(k == 1) if mu == 0 else min(1.0, float(np.exp(maths(name).log_density(np.array(k), 1.0, mu, *more))))
+        )
+        assert abs((drawn[:, 0] == k).mean() - chance) < 5 * np.sqrt(chance * (1 - chance) / 4000) + 1e-9

@@ -339,6 +339,19 @@ BAD = [
     ({"target": "w"}, DataError, "data.unknown-column", "'w'"),
     ({"target": "x"}, ModelError, "model.self-reference", r"^model\.target.*'x'"),
     ({"kernel": "ExpQuad(x, ls)"}, ModelError, "model.unknown-name", r"^model\.kernel.*'ls'"),
+    # A prior for the slope of a column is no reason to drop the column from the kernel.
+    (
+        {"kernel": "Matern52(x, below)", "mean": "1 + below", "priors": {"below": "HalfNormal(1)"}},
+        ModelError,
+        "model.name-clash",
+        r"^model\.kernel.*'below' is a column.*lengthscale=below",
+    ),
+    (
+        {"kernel": "Matern52(x)", "priors": {"x": "HalfNormal(1)"}},
+        ModelError,
+        "model.wrong-arguments",
+        r"^model\.kernel: Matern52 needs a column first, and 'x' is a hyperparameter here",
+    ),
     ({"priors": {"sgma": "HalfNormal(1)"}}, ModelError, "model.unknown-parameter", r"^model\.priors\.sgma.*'sigma'"),
     ({"priors": {"sigma": "Normal(0, 1)"}}, ModelError, "model.bad-prior", r"^model\.priors\.sigma"),
     (
@@ -521,6 +534,25 @@ def test_a_row_left_out_has_no_say_in_the_coefficients_of_the_mean():
     others = bl.fit(model, table.drop(index=7), seed=1, progress=False, runs=None)
     drawn = others.predict(table.iloc[[7]], kind="draws")["y"]
     assert float(drawn.mean()) == pytest.approx(found["mean"][7], abs=4 * found["sd"][7] / drawn.size**0.5)
+
+
+@pytest.mark.parametrize("word", ["state_space", "sparse", "fitc", "hsgp"])
+def test_nor_where_the_process_is_approximated(word):
+    """With every row an inducing point, and in time, nothing is approximated."""
+    table, model, design, _ = _leverage()
+    changed = {"kernel": "Matern52(x, lengthscale=1.5, scale=s)", "approximation": word}
+    changed |= {"functions": 200, "domain": {"x": (-30.0, 43.0)}} if word == "hsgp" else {}
+    changed |= {"inducing": 14} if word in ("sparse", "fitc") else {}
+    priors = model.model.priors | {"s": "LogNormal(0, 0.5)"}
+    process = model.model.model_copy(update=changed | {"priors": priors})
+    fit = bl.fit(model.model_copy(update={"model": process}), table, "map", seed=1, progress=False, runs=None)
+    found = fit.process.leave_one_out()
+    scale = fit.posterior["s"].item()
+    kernel = Kernel.parse("Matern52(x, 1.5, 1)").matrix(np.empty(0), table[["x"]].to_numpy())
+    inverse = np.linalg.inv(scale**2 * kernel + 0.09 * np.eye(14) + 25 * design @ design.T)
+    near = 1e-3 if word == "hsgp" else 1e-6
+    np.testing.assert_allclose(found["mean"], table["y"] - inverse @ table["y"] / np.diag(inverse), atol=near)
+    np.testing.assert_allclose(found["sd"], np.diag(inverse) ** -0.5, rtol=near)
 
 
 def test_criteria_take_the_highest_marginal_likelihood_and_count_what_is_inferred():

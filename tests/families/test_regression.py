@@ -526,6 +526,23 @@ def test_priors_that_are_no_distribution_of_numbers_are_refused(prior):
     assert refusal.value.path == ("model", "priors", "b")
 
 
+@pytest.mark.parametrize(
+    ("prior", "said"),
+    [
+        (
+            "Normal(0, g)",
+            r"'g' is no parameter of this regression, and a prior uses no column of the data; known: 'Inter",
+        ),
+        ("Normal(0, sigm)", r"'sigm' is no parameter .*; did you mean 'sigma'\?; if it is a hyperparameter"),
+    ],
+)
+def test_a_prior_that_uses_a_column_is_told_that_it_cannot(prior, said):
+    """The message called a column of the table no column, and listed parts that no file names."""
+    model = formula_model("y ~ z", priors={"z": prior})
+    with refused("model.unknown-name", rf"^model\.priors\.z: {said}"):
+        bl.to_pymc(model, small())
+
+
 @pytest.mark.parametrize("path", ["a" * 5000, "a\0b"])
 def test_a_second_table_at_an_impossible_path_is_refused(path):
     declared = bl.Model(data={"tables": {"h": path}}, model=bl.Regression(formula="y ~ z"))

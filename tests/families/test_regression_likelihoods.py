@@ -510,3 +510,17 @@ def test_simulated_responses_are_possible(text):
     drawn = bl.simulate(model(text, priors=priors), data, draws=20, seed=1)["prior_predictive"]["y"].to_numpy()
     trials = np.broadcast_to(data["n"].to_numpy(), drawn.shape)
     assert not likelihood(text).impossible(drawn.astype(float), trials).any()
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [("poisson", [-1e3, 100.0]), ("HurdleNegativeBinomial", [-1e3, 100.0]), ("Geometric", [0.0, -1e3])],
+)
+def test_a_new_row_too_far_off_to_draw_from_is_named(text, rows):
+    y = np.array([1, 2, 1, 3, 4, 2, 5, 3.0])
+    table = pd.DataFrame({"y": y, "x": np.linspace(-1, 1, 8)})
+    fit = bl.fit(model(text, priors={"x": "Normal(1, 0.01)"}), table, "map", seed=1, progress=False, runs=None)
+    with refused(
+        "data.impossible-value", r"^no response can be drawn in row 2: .*; look for a predictor in another unit"
+    ):
+        fit.predict(pd.DataFrame({"x": rows}))

@@ -199,6 +199,11 @@ SMALL: dict[str, dict] = {
         "p": "Beta(2, 2)", "m[k]": "Normal(0, 1)", "gap[row]": "Bernoulli(p)", "y[row]": "Normal(m[gap] + x, 1)",
         "n[row]": "Poisson(exp(gap * m[0]))",
     },
+    # pymc_extras sums out no label of a row with a missing cell.
+    "labels of rows with holes": {
+        "p": "Beta(2, 2)", "m[k]": "Normal(0, 1)", "a[row]": "Bernoulli(p)", "b[row]": "Bernoulli(0.25 + 0.5 * p * a)",
+        "mean[row]": "m[b] + p * a", "hole[row]": "Normal(mean, 1)", "gap[row]": "Bernoulli(0.25 + 0.5 * a)",
+    },
     "chain": {
         "P[k, k2]": "Dirichlet(1)", "m[k]": "Normal(0, 1)", "c[row]": "MarkovChain(P, initial=stationary)",
         "y[row]": "StudentT(4, m[c], 1 + exp(m[0]))", "hole[row]": "Normal(m[c] * x, 1)",

@@ -14,6 +14,7 @@ __all__ = [
     "draw_hurdle",
     "draw_inflated",
     "draw_positive_hurdle",
+    "first_event",
     "fused_inflated",
     "fused_share",
     "hurdle",
@@ -86,7 +87,9 @@ def hurdle_moments(base: Any, psi: Array, parameters: Values) -> Values:
     """Mean and variance of :func:`hurdle`."""
     mean, variance = base.moments(*parameters)
     rest = -np.expm1(base.log_density(np.zeros(()), *parameters))  # the probability that the base is not 0
-    first, second = mean / rest, (variance + mean**2) / rest
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # In the limit a base that is always 0 gives 1 where it does not.
+        first, second = (np.where(rest > 0, moment / rest, 1.0) for moment in (mean, variance + mean**2))
     return psi * first, psi * second - (psi * first) ** 2
 
 
@@ -109,11 +112,17 @@ def hurdle_slopes(base: Any, x: Array, psi: Array, parameters: Values) -> Slopes
 
 
 def draw_hurdle(base: Any, rng: np.random.Generator, size: tuple[int, ...], psi: Array, parameters: Values) -> Array:
-    """Draws of :func:`hurdle`: zeros of the base are rejected and drawn again."""
-    numbers = np.asarray(base.draw(rng, size, *parameters))
-    while (again := numbers == 0).any():
-        numbers = np.where(again, base.draw(rng, size, *parameters), numbers)
+    """Draws of :func:`hurdle`. Rejecting zeros would not end where the base is nearly always zero."""
+    numbers = base.draw_above_zero(rng, size, *parameters)
     return np.where(rng.random(size) < psi, numbers, 0)
+
+
+def first_event(rng: np.random.Generator, size: tuple[int, ...], rate: Array, duration: Array) -> Array:
+    """Time of the first event of a Poisson process, given that there is one before the duration is over."""
+    rate, duration = np.broadcast_to(rate, size), np.broadcast_to(duration, size)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        time = -np.log1p(rng.random(size) * np.expm1(-rate * duration)) / rate
+    return np.clip(np.where(rate > 0, time, 0.0), 0.0, duration)
 
 
 def positive_hurdle(base: Any, x: Array, psi: Array, parameters: Values) -> Array:

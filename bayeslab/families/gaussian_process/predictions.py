@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from bayeslab.families.gaussian_process.approximations import prior_quantiles, r
 from bayeslab.families.gaussian_process.exact_inference import coefficient_prior, integrated
 from bayeslab.families.gaussian_process.model import Resolved
 from bayeslab.families.regression.likelihoods import LIKELIHOODS, inverse_link
-from bayeslab.latents.gaussian_process.gaussian_process import GaussianProcess, factor
+from bayeslab.latents.gaussian_process.gaussian_process import GaussianProcess, LeaveOneOut, factor
 from bayeslab.latents.gaussian_process.state_space import StateSpaceProcess
 
 __all__ = [
@@ -300,16 +301,28 @@ def leave_one_out(resolved: Resolved, draws: Draws) -> dict[str, np.ndarray]:
     parts, shifts = [], []
     for i in used:
         values = values_at(resolved, draws, int(i))
-        process = function_at(resolved, values) if prior is None else integrated(resolved, values, *prior)
-        parts.append(process.leave_one_out())
+        if prior is not None and resolved.spec.approximation is not None:
+            parts.append(_integrating(resolved, function_at(resolved, values), *prior))
+        else:
+            process = function_at(resolved, values) if prior is None else integrated(resolved, values, *prior)
+            parts.append(process.leave_one_out())
         shifts.append(resolved.design @ (resolved.coefficients(values) if prior is None else prior[0]))
     means, variances = np.stack([p.mean for p in parts]) + shifts, np.stack([p.variance for p in parts])
     return {"mean": means, "variance": variances, "log_density": np.stack([p.log_density for p in parts])}
 
 
+def _integrating(resolved: Resolved, process: Any, centre: np.ndarray, variances: np.ndarray) -> LeaveOneOut:
+    """Leave-one-out predictions by an approximation, with the coefficients of the mean integrated out."""
+    assert resolved.y is not None
+    residuals = resolved.y - resolved.design @ centre
+    return LeaveOneOut.integrating(
+        lambda r: replace(process, residuals=r).leave_one_out(), residuals, resolved.design, variances
+    )
+
+
 def _normal_coefficients(resolved: Resolved) -> tuple[np.ndarray, np.ndarray] | None:
     """Means and variances of the coefficients' priors, if the coefficients can be integrated out."""
-    if resolved.spec.approximation is not None or not (resolved.intercept or resolved.predictors):
+    if not (resolved.intercept or resolved.predictors):
         return None
     try:
         return coefficient_prior(resolved)

@@ -116,7 +116,7 @@ class _Script:
     def text(self) -> str:
         for dim in {dim: None for node in self.nodes.values() for dim in node.dims}:
             self.data.dimension(dim)
-        if self.gaps or any(self.nodes[name].hidden_path or self._shared(self.nodes[name]) for name in self.summed):
+        if self.gaps or any(self.nodes[name].hidden_path or self._by_hand(self.nodes[name]) for name in self.summed):
             self._hide()
         self._check_integrals()
         for unit in units(self.nodes, {name for name in self.nodes if name in self.columns}):
@@ -192,14 +192,20 @@ class _Script:
         given["initvals"] = self.starts or None
         return ", ".join(f"{word}={value!r}" for word, value in given.items() if value is not None)
 
-    def _shared(self, node: Node) -> bool:
-        """Whether a cell of a discrete node is in several rows: pymc_extras sums out one cell per row."""
+    def _by_hand(self, node: Node) -> bool:
+        """Whether pymc_extras cannot sum a discrete node out.
+
+        It sums out one cell per row, and no row may have a missing cell, for which PyMC makes a node of its own.
+        """
         tied, todo = {node.name}, True
         while todo:
             below = [n for n in self.nodes.values() if n.parents & tied and n.name not in tied]
             tied |= {n.name for n in below if n.kind == "deterministic"}
             todo = any(n.kind == "deterministic" for n in below)
-            if any(n.kind == "random" and not set(node.dims) <= set(n.dims) for n in below):
+            drawn = [n for n in below if n.kind == "random"]
+            if any(not set(node.dims) <= set(n.dims) for n in drawn):
+                return True
+            if any(n.name in self.columns and np.any(self._absent(n)) for n in drawn):
                 return True
         return False
 

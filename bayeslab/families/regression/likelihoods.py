@@ -19,9 +19,10 @@ import numpy as np
 from scipy import special
 
 from bayeslab.distributions import DISTRIBUTIONS, Distribution, Interval, Maths, Response, closed_moments, maths
-from bayeslab.errors import ModelError, hint, listed
+from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
+from bayeslab.posterior.generative import outside_domain
 
 __all__ = [
     "INVERSE_LINKS",
@@ -307,7 +308,27 @@ class Likelihood:
         """Draws of responses."""
         if self.levels is not None:
             return (rng.random(driven.shape[:-1])[..., None] > np.cumsum(driven[..., :-1], axis=-1)).sum(axis=-1)
-        return np.asarray(self._maths.draw(rng, driven.shape, *self.parameters(driven, auxiliary, data)))
+        try:
+            return np.asarray(self._maths.draw(rng, driven.shape, *self.parameters(driven, auxiliary, data)))
+        except ValueError as error:
+            if not outside_domain(error):
+                raise
+            raise _beyond(driven, self.distribution) from error
+
+
+def _beyond(driven: np.ndarray, distribution: str) -> DataError:
+    """The error for a row whose predicted quantity is too large or too small to draw from."""
+    size = np.nan_to_num(np.abs(driven), nan=np.inf)
+    with np.errstate(divide="ignore"):
+        # Some counts have a mean of 0, but none has one that 64 bits do not hold.
+        far = np.where(size > np.iinfo(np.int64).max, np.inf, np.minimum(np.abs(np.log(size)), 1e3))
+    place = np.unravel_index(np.argmax(far), driven.shape)
+    return DataError(
+        f"no response can be drawn in row {place[-1] + 1}: what the formula predicts for {distribution} is"
+        f" {driven[place]:.3g} there at one of the draws; look for a predictor in another unit, far from those of the"
+        " fit, and at the verdict of the fit",
+        code="impossible-value",
+    )
 
 
 def _value(tree: ast.expr, names: Mapping[str, Any]) -> Any:

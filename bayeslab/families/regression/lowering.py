@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +14,7 @@ from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.design import Design
 from bayeslab.digits import check_size
-from bayeslab.errors import BayeslabError
+from bayeslab.errors import BayeslabError, hint
 from bayeslab.families import graph as graphs
 from bayeslab.families.regression.coefficients import problem
 from bayeslab.families.regression.data_remarks import remarks_of
@@ -124,9 +125,22 @@ def written_places(spec: Regression, nodes: Mapping[str, str]) -> Iterator[None]
         written |= {("missing", name): prior for name, prior in spec.missing.items()}
         for path, prior in written.items():
             if prior == text:
-                path = ("model", *path)
-                raise type(error)(error.message, path=path, offset=error.offset, code=error.code) from None
+                message = _of_priors(error.message, nodes) if path[0] == "priors" else error.message
+                raise type(error)(message, path=("model", *path), offset=error.offset, code=error.code) from None
         raise
+
+
+def _of_priors(message: str, nodes: Mapping[str, str]) -> str:
+    """The message about a name that a prior cannot use; it may be that of a column, which the graph does not have."""
+    unknown = re.match(r"'([^']*)' is neither a node, a column", message)
+    if unknown is None:
+        return message
+    name, known = unknown[1], {node.partition("[")[0] for node in nodes}
+    known = {node for node in known if not node.startswith(("_", "pick_", "design"))}
+    return (
+        f"'{name}' is no parameter of this regression, and a prior uses no column of the data{hint(name, known)}; if it"
+        f" is a hyperparameter, give it a prior too, under a name that no predictor has"
+    )
 
 
 def _columns(spec: Regression, data: Data, predictors: Mapping[str, LinearPredictor], rows: Rows) -> dict[str, Column]:

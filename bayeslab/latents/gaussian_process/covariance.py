@@ -488,8 +488,17 @@ class _Reader:
         while arguments and len(out) < most and (name := self._column(arguments[0])) is not None:
             out.append(name)
             arguments = arguments[1:]
+        if arguments and len(out) < most:
+            self._either(arguments[0], word)
         if len(out) < fewest:
             given = arguments[0] if arguments else None
+            if isinstance(given, ast.Name) and given.id in self.hyperparameters:
+                raise _bad(
+                    given,
+                    f"{word} needs a column first, and '{given.id}' is a hyperparameter here, because it has a prior"
+                    f" of its own: write {word}(column, {given.id}), or give the prior another name",
+                    code="wrong-arguments",
+                )
             if isinstance(given, ast.Name) and self.columns is not None:
                 raise _bad(
                     given,
@@ -500,6 +509,18 @@ class _Reader:
         if len(set(out)) < len(out):
             raise _bad(node, f"{word}: each column once", code="duplicate")
         return tuple(out), arguments
+
+    def _either(self, node: ast.expr, word: str) -> None:
+        """Refuse a name among the columns of a function that may be a column or a hyperparameter."""
+        if not isinstance(node, ast.Name) or node.id not in self.hyperparameters or not WORDS[word].positional:
+            return
+        if self.columns is not None and node.id in self.columns:
+            raise _bad(
+                node,
+                f"{word}: '{node.id}' is a column of the data, and has a prior as a hyperparameter has: give the"
+                f" hyperparameter another name, or write which one it is, {WORDS[word].positional[0]}={node.id}",
+                code="name-clash",
+            )
 
     def _column(self, node: ast.expr) -> str | None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -150,11 +150,14 @@ class LeaveOneOut:
     ----------
     mean, variance, log_density : ndarray (n,)
         Of the observation, noise included.
+    besides : ndarray (n,) or float
+        The part of the variance that no other row shares; 0 where the noise is in C.
     """
 
     mean: np.ndarray
     variance: np.ndarray
     log_density: np.ndarray
+    besides: np.ndarray | float = 0.0
 
     @classmethod
     def of(
@@ -162,12 +165,38 @@ class LeaveOneOut:
     ) -> LeaveOneOut:
         """From C^-1 residuals and the diagonal of C^-1 ([1]_, 5.10 to 5.12), and variance that is in no other row."""
         gap = weights / precision
-        return cls.around(residuals, gap, 1.0 / precision + besides)
+        return cls.around(residuals, gap, 1.0 / precision + besides, besides)
 
     @classmethod
-    def around(cls, residuals: np.ndarray, gap: np.ndarray, variance: np.ndarray) -> LeaveOneOut:
+    def around(
+        cls, residuals: np.ndarray, gap: np.ndarray, variance: np.ndarray, besides: np.ndarray | float = 0.0
+    ) -> LeaveOneOut:
         """From the difference of each observation from its prediction, and its variance."""
-        return cls(residuals - gap, variance, -0.5 * np.log(2 * np.pi * variance) - 0.5 * gap**2 / variance)
+        return cls(residuals - gap, variance, -0.5 * np.log(2 * np.pi * variance) - 0.5 * gap**2 / variance, besides)
+
+    @classmethod
+    def integrating(
+        cls,
+        predicted: Callable[[np.ndarray], LeaveOneOut],
+        residuals: np.ndarray,
+        design: np.ndarray,
+        prior_variances: np.ndarray,
+    ) -> LeaveOneOut:
+        """With coefficients of the mean integrated out, for a process that predicts any residuals linearly.
+
+        Predictions of the columns X of the design give W = C^-1 X, and (C + XVX')^-1 = C^-1 - W (V^-1 + X'W)^-1 W'.
+        Residuals are those at the means of the coefficients' priors.
+        """
+        free = np.flatnonzero(prior_variances > 0)
+        x, whole = design[:, free], predicted(residuals)
+        precision = 1.0 / (whole.variance - whole.besides)
+        weights = precision * (residuals - whole.mean)
+        solved = np.empty_like(x)
+        for j, column in enumerate(x.T):
+            solved[:, j] = precision * (column - predicted(column.copy()).mean)
+        inner = np.linalg.solve(np.diag(1.0 / prior_variances[free]) + x.T @ solved, solved.T)
+        weights = weights - inner.T @ (x.T @ weights)
+        return cls.of(residuals, weights, precision - np.einsum("ij,ji->i", solved, inner), whole.besides)
 
 
 @dataclass(frozen=True, eq=False)

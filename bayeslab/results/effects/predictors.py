@@ -90,10 +90,7 @@ class Predictor:
             known = {str(level): level for level in self.levels.tolist()}
             word = f"{given:g}" if isinstance(given, float) and f"{given:g}" in known else str(given)
             if word not in known:
-                raise OptionError(
-                    f"'{self.name}' has no level '{given}'{hint(word, known)}; it has {listed(list(known))}",
-                    code="unknown-level",
-                )
+                raise OptionError(f"'{self.name}' has no level '{given}'{hint(word, known)}", code="unknown-level")
             return known[word]
         try:
             value = float(given)
