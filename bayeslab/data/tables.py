@@ -37,7 +37,7 @@ from bayeslab.errors import DataError, listed, printable
 from bayeslab.files import is_there, memory_size, ordinary_size, replacing, shown
 from bayeslab.language.spec import DataSource
 
-__all__ = ["read_dataset", "write_netcdf", "write_table"]
+__all__ = ["header_of", "read_dataset", "write_netcdf", "write_table"]
 
 _TABLES = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 # Possible separators of cells, and the number of lines from which the separator is detected.
@@ -173,6 +173,31 @@ def _lines(stream: TextIO, where: str) -> Iterator[str]:
                 code="malformed",
             )
         yield line
+
+
+def header_of(path: Path) -> tuple[str, list[str]]:
+    """The separator of cells and the names of columns of a CSV or TSV file, of which the first lines alone are read.
+
+    Raises
+    ------
+    DataError
+        There is no header, it names a column twice, or the file is not text.
+    """
+    where, usual = shown(path), _TABLES.get(path.suffix.lower(), ",")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            separator = _separator(stream, usual, where)
+            stream.seek(0)
+            reader = csv.reader(_lines(stream, where), delimiter=separator, strict=True)
+            header = [name.strip() for name in next((row for row in reader if any(map(str.strip, row))), [])]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"cannot be read: {error}", where=where, code="unreadable") from None
+    if not header:
+        raise DataError("the table is empty; its first line names the columns", where=f"{where}:1:1", code="no-rows")
+    doubled = [name for name, count in Counter(header).items() if count > 1]
+    if doubled:
+        raise DataError(f"the column '{doubled[0]}' occurs twice", where=f"{where}:1:1", code="duplicate")
+    return separator, header
 
 
 def _separator(stream: TextIO, usual: str, where: str) -> str:

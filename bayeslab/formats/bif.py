@@ -33,6 +33,7 @@ from bayeslab.formats.nodes import (
     states_of,
     storable,
     table_shape,
+    whole,
 )
 from bayeslab.formats.scanner import C_COMMENTS, Scanner, unquoted
 from bayeslab.latents.networks.network import DiscreteNetwork
@@ -123,6 +124,8 @@ def _variable(scan: Scanner) -> tuple[str, tuple[str, ...], int, list[str]]:
         if word == "property":
             texts.append(scan.raw_until(";"))
         elif word == "type":
+            if states:
+                raise scan.error(f"variable '{name}' has its states twice", code="duplicate")
             states = _states(scan, name)
         else:
             raise scan.error(f"'{word[:40]}' is not an entry of a variable; there are type, property", code="malformed")
@@ -136,9 +139,9 @@ def _states(scan: Scanner, name: str) -> tuple[str, ...]:
     count = None
     if scan.accept("["):
         size = scan.take("the number of states")
-        if not size.isdecimal():
+        count = whole(size)
+        if count is None:
             raise scan.error(f"'{size[:40]}' is not a number of states", code="not-a-number")
-        count = int(size)
         scan.expect("]")
     scan.expect("{")
     states = tuple(unquoted(word) for word in scan.until("}") if word != ",")
@@ -164,8 +167,12 @@ def _probability(scan: Scanner) -> tuple[str, _Block]:
                 keys = [unquoted(key) for key in scan.until(")") if key != ","]
                 block.rows.append((keys, scan.numbers(";", f"the table of '{names[0]}'"), scan.line))
             case "table":
+                if block.table is not None:
+                    raise scan.error(f"the table of '{names[0]}' occurs twice", code="duplicate")
                 block.table = scan.numbers(";", f"the table of '{names[0]}'")
             case "default":
+                if block.default is not None:
+                    raise scan.error(f"the default of '{names[0]}' occurs twice", code="duplicate")
                 block.default = scan.numbers(";", f"the table of '{names[0]}'")
             case "property":
                 scan.raw_until(";")
@@ -188,8 +195,9 @@ def _filled(
     shape = table_shape(file, node, states)
     n_rows = math.prod(shape[:-1])
     if block.table is not None:
-        if block.rows:
-            raise file.error(f"'{node.name}' has both a flat table and rows", node.line, code="conflict")
+        if block.rows or block.default is not None:
+            other = "rows" if block.rows else "a default"
+            raise file.error(f"'{node.name}' has both a flat table and {other}", node.line, code="conflict")
         return replace(node, values=_flat(file, node, np.array(block.table), shape))
     given = np.zeros(n_rows, bool)
     values = np.empty((n_rows, shape[-1]))

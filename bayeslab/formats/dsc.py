@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bayeslab.errors import hint
-from bayeslab.formats.nodes import File, Node, check_sizes, network_of, position_of, states_of, table_shape
+from bayeslab.formats.nodes import File, Node, check_sizes, network_of, position_of, states_of, table_shape, whole
 from bayeslab.formats.scanner import C_COMMENTS, Scanner, unquoted
 from bayeslab.latents.networks.network import DiscreteNetwork
 
@@ -97,6 +97,8 @@ def _node(scan: Scanner, name: str) -> tuple[tuple[str, ...], dict[str, str]]:
             continue
         scan.expect(":", "=", "is")
         if key == "type":
+            if states:
+                raise scan.error(f"node '{name}' has its states twice", code="duplicate")
             states = _states(scan, name)
         else:
             entries[key] = unquoted(scan.raw_until(";"))
@@ -132,6 +134,8 @@ def _probability(scan: Scanner) -> tuple[str, _Table]:
             scan.expect(":", "=")
             table.rows.append((keys, scan.numbers(";", what), scan.line))
         elif scan.accept("default"):
+            if table.default is not None:
+                raise scan.error(f"the default of '{names[0]}' occurs twice", code="duplicate")
             scan.expect(":", "=")
             table.default = scan.numbers(";", what)
         elif scan.peek() in ("function", "leak", "distribution"):
@@ -145,6 +149,9 @@ def _filled(file: File, node: Node, table: _Table, states: Mapping[str, tuple[st
     shape = table_shape(file, node, states)
     n_rows = math.prod(shape[:-1])
     if table.flat is not None:
+        if table.rows or table.default is not None:
+            other = "rows" if table.rows else "a default"
+            raise file.error(f"'{node.name}' has both a flat table and {other}", node.line, code="conflict")
         return table.flat
     for keys, row, line in table.rows:
         if len(row) != shape[-1]:
@@ -187,8 +194,9 @@ def _row_number(file: File, node: Node, keys: list[str], states: Mapping[str, tu
     at = 0
     for parent, key in zip(node.parents, keys, strict=True):
         levels = states[parent]
-        if key.isdecimal() and int(key) < len(levels):
-            code = int(key)
+        number = whole(key)
+        if number is not None and number < len(levels):
+            code = number
         elif unquoted(key) in levels:
             code = levels.index(unquoted(key))
         else:

@@ -17,6 +17,8 @@ from bayeslab.latents.networks.network import DiscreteNetwork
 __all__ = ["read"]
 
 _MAX_DEPTH = 20
+# Other keys are left as they are.
+_READ = frozenset(("TYPE", "DEFINITION", "PARENTS", "NAMESTATES", "PROBABILITIES", "RESULTINGSTATES"))
 _DIAGRAM = {"LIST": "decision", "DECISION": "decision", "TABLE": "utility", "UTILITY": "utility", "MAU": "utility"}
 
 
@@ -36,6 +38,9 @@ def read(file: File) -> DiscreteNetwork:
             scan.expect("=")
             _value(scan, 0)
         scan.accept(";")
+    scan.accept(";")
+    if not scan.done:
+        raise scan.error(f"the file goes on after its net, with '{scan.peek()[:40]}'", back=0, code="malformed")
     nodes = [_node(file, *entry) for entry in blocks]
     titles = {node: _part(content, "HEADER").get("NAME", "") for node, _, content in blocks}
     labels = {node: title for node, title in titles.items() if isinstance(title, str) and title not in ("", node)}
@@ -48,6 +53,8 @@ def _block(scan: Scanner, depth: int) -> dict[str, Any]:
     scan.expect("{")
     out = {}
     while (key := scan.take("'}'")) != "}":
+        if key in out and key in _READ:
+            raise scan.error(f"'{key}' occurs twice in one block", code="duplicate")
         scan.expect("=")
         out[key] = _value(scan, depth)
         scan.accept(";")

@@ -35,6 +35,8 @@ from bayeslab.latents.networks.network import DiscreteNetwork
 __all__ = ["read", "write"]
 
 _NAME = "bayeslab_name"
+# Other attributes are left as they are.
+_READ = frozenset(("states", "data", "model_data", _NAME))
 _SYMBOLS = "{}()=;|,"
 _LANGUAGE = """class continuous data decision discrete function instance model_data model_nodes net node normal
 potential states utility"""
@@ -117,6 +119,8 @@ def _attributes(scan: Scanner) -> _Block:
     block = _Block(scan.line)
     scan.expect("{")
     while (key := scan.take("'}'")) != "}":
+        if key in block.attributes and key in _READ:
+            raise scan.error(f"'{key}' occurs twice in one block", code="duplicate")
         scan.expect("=")
         block.attributes[key] = scan.until(";")
     return block

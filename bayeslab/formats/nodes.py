@@ -12,6 +12,7 @@ import math
 import re
 import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -41,6 +42,7 @@ __all__ = [
     "renamed",
     "storable",
     "table_shape",
+    "whole",
 ]
 
 # With a larger deviation a row is not a rounded distribution.
@@ -163,8 +165,8 @@ def states_of(file: File, nodes: Sequence[Node]) -> dict[str, tuple[str, ...]]:
             raise file.error(f"variable '{node.name}' occurs twice", node.line, code="duplicate")
         if not node.states:
             raise file.error(f"variable '{node.name}' has no states", node.line, code="incomplete")
-        twice = next((s for i, s in enumerate(node.states) if s in node.states[:i]), None)
-        if twice is not None:
+        if len(set(node.states)) < len(node.states):
+            twice = next(s for s, n in Counter(node.states).items() if n > 1)
             raise file.error(f"variable '{node.name}' has the state '{twice}' twice", node.line, code="duplicate")
         states[node.name] = node.states
     return states
@@ -286,6 +288,11 @@ def is_number(word: str) -> bool:
     return True
 
 
+def whole(word: str) -> int | None:
+    """Return the whole number that a word of digits is; None for other words, and for more digits than any size has."""
+    return int(word) if word.isascii() and word.isdecimal() and len(word) < 10 else None
+
+
 _POSITION = re.compile(r"position\s*=\s*\(\s*(-?[\d.]+)\s*[,\s]\s*(-?[\d.]+)\s*\)")
 
 
@@ -295,9 +302,10 @@ def position_of(text: str) -> tuple[float, float] | None:
     if not match:
         return None
     try:
-        return float(match[1]), float(match[2])
+        place = float(match[1]), float(match[2])
     except ValueError:
         return None
+    return place if all(map(math.isfinite, place)) else None
 
 
 # -- writing pieces

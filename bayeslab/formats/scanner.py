@@ -7,7 +7,7 @@ from bisect import bisect_right
 from functools import cached_property
 
 from bayeslab.errors import ModelError
-from bayeslab.formats.nodes import File, as_numbers, is_number
+from bayeslab.formats.nodes import File, as_numbers, is_number, storable
 
 __all__ = ["C_COMMENTS", "HASH_COMMENTS", "NET_COMMENTS", "Scanner", "unquoted"]
 
@@ -28,7 +28,7 @@ def unquoted(word: str) -> str:
     if len(word) < 2 or not word.startswith('"'):
         return word
     inner = word[1:-1]
-    return _ESCAPED.sub(_meant, inner) if "\\" in inner else inner
+    return storable(_ESCAPED.sub(_meant, inner)) if "\\" in inner else inner
 
 
 def _meant(match: re.Match[str]) -> str:

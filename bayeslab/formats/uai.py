@@ -20,12 +20,15 @@ import re
 import numpy as np
 
 from bayeslab.errors import ModelError
-from bayeslab.formats.nodes import MAX_ENTRIES, File, Node, decimal, network_of
+from bayeslab.formats.nodes import MAX_ENTRIES, File, Node, decimal, network_of, whole
 from bayeslab.formats.scanner import HASH_COMMENTS, Scanner
 from bayeslab.latents.networks.factors import FactorGraph
 from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["read", "write"]
+
+# A few digits of a file may declare any number of states, each of which gets a name: these take half a gigabyte.
+_MAX_STATES = 2**22
 
 _NAMED_SCOPE = re.compile(r"^\d[\d ]* {3}# \S.*$", re.MULTILINE)
 
@@ -38,6 +41,10 @@ def read(file: File) -> DiscreteNetwork | FactorGraph:
         raise scan.error(f"a UAI file begins with BAYES or MARKOV, not '{kind[:40]}'", code="malformed")
     n_variables = _count(scan, "the number of variables")
     sizes = [_count(scan, f"the number of states of variable {i}", least=1) for i in range(n_variables)]
+    if sum(sizes) > _MAX_STATES:
+        raise scan.error(
+            f"the variables have {sum(sizes):,} states together; at most {_MAX_STATES:,} are read", code="too-costly"
+        )
     n_factors = _count(scan, "the number of factors")
     scopes, lines = [], []
     for f in range(n_factors):
@@ -65,9 +72,10 @@ def read(file: File) -> DiscreteNetwork | FactorGraph:
 
 def _count(scan: Scanner, what: str, least: int = 0) -> int:
     word = scan.take(what)
-    if not word.isascii() or not word.isdecimal() or len(word) > 9 or int(word) < least:
+    count = whole(word)
+    if count is None or count < least:
         raise scan.error(f"'{word[:40]}' stands where {what} should be", code="malformed")
-    return int(word)
+    return count
 
 
 def _variable(scan: Scanner, factor: int, n_variables: int) -> int:

@@ -35,7 +35,9 @@ from bayeslab.formats.nodes import (
     numbers,
     pairs,
     states_of,
+    storable,
     table_shape,
+    whole,
 )
 from bayeslab.formats.xml import Element, attribute, content, parse
 from bayeslab.formats.xmlbif import held
@@ -100,7 +102,7 @@ def read_xdsl_nodes(file: File) -> tuple[str, list[XdslNode]]:
         raise file.error(
             f"an XDSL file is <smile><nodes>...; this one is <{root.tag[:40]}>{also}", root.line, code="malformed"
         )
-    body = root.first("nodes")
+    body = root.only(file, "nodes")
     if body is None:
         raise file.error("there is no <nodes> in this file", root.line, code="malformed")
     genie = next((e for e in root.walk() if e.tag == "genie"), None)
@@ -152,7 +154,7 @@ def _node(file: File, key: str, element: Element, names: Mapping[str, str], draw
     ids = [_id(file, state) for state in element.all("state")]
     properties = _properties(element)
     states = _kept_states(properties.get(_STATES), ids)
-    parents = element.words("parents")
+    parents = element.words(file, "parents")
     for parent in parents:
         if parent not in names:
             raise file.error(
@@ -161,8 +163,8 @@ def _node(file: File, key: str, element: Element, names: Mapping[str, str], draw
                 code="unknown-variable",
             )
     tag = _NUMBERS.get(element.tag)
-    values = numbers(file, element.words(tag), f"<{tag}> of '{key}'", element.line) if tag else []
-    results = element.words("resultingstates")
+    values = numbers(file, element.words(file, tag), f"<{tag}> of '{key}'", element.line) if tag else []
+    results = element.words(file, "resultingstates")
     for word in results:
         if word not in ids:
             raise file.error(
@@ -170,9 +172,9 @@ def _node(file: File, key: str, element: Element, names: Mapping[str, str], draw
                 element.line,
                 code="unknown-state",
             )
-    strengths = element.words("strengths")
+    strengths = element.words(file, "strengths")
     for word in strengths:
-        if not (word.isascii() and word.isdecimal()):
+        if whole(word) is None:
             raise file.error(
                 f"'{word[:40]}', in <strengths> of '{key}', is not the number of a state",
                 element.line,
@@ -194,13 +196,15 @@ def _node(file: File, key: str, element: Element, names: Mapping[str, str], draw
 
 
 def _kept_states(kept: str | None, ids: list[str]) -> tuple[str, ...]:
+    """Return the names of states, each by its identifier: in GeNIe states may be moved, added and renamed."""
     try:
-        names = json.loads(kept) if kept else ids
-    except ValueError:
-        names = ids
-    if not isinstance(names, list) or len(names) != len(ids):
-        names = ids
-    return tuple(map(str, names))
+        names = json.loads(kept) if kept else []
+    except (ValueError, RecursionError):
+        names = []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return tuple(ids)
+    kept_names = {word: storable(name) for name, word in identifiers(names, letter_first=True).items()}
+    return tuple(kept_names.get(word, word) for word in ids)
 
 
 def _label(drawn: Element | None, name: str) -> str:
@@ -210,10 +214,12 @@ def _label(drawn: Element | None, name: str) -> str:
 
 def _position(drawn: Element | None) -> tuple[float, float] | None:
     try:
-        left, top, right, bottom = map(float, drawn.words("position") if drawn else ())
+        words = drawn.first("position") if drawn else None
+        left, top, right, bottom = map(float, words.raw.split() if words else ())
     except ValueError:
         return None
-    return (left + right) / 2, (top + bottom) / 2
+    place = (left + right) / 2, (top + bottom) / 2
+    return place if all(map(math.isfinite, place)) else None
 
 
 def _last_parent_fastest(node: XdslNode, sizes: Mapping[str, int]) -> XdslNode:

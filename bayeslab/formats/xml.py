@@ -41,9 +41,16 @@ class Element:
     def first(self, *tags: str) -> Element | None:
         return next((child for child in self.children if child.tag in tags), None)
 
-    def words(self, tag: str) -> list[str]:
-        """Return the words in the first child with this tag."""
-        child = self.first(tag)
+    def only(self, file: File, tag: str) -> Element | None:
+        """Return the child with this tag, if there is one; an error if there are several."""
+        children = self.all(tag)
+        if len(children) > 1:
+            raise file.error(f"a <{self.tag}> has <{tag}> {len(children)} times", children[1].line, code="duplicate")
+        return children[0] if children else None
+
+    def words(self, file: File, tag: str) -> list[str]:
+        """Return the words in the child with this tag."""
+        child = self.only(file, tag)
         return child.raw.split() if child else []
 
     def walk(self) -> Iterator[Element]:

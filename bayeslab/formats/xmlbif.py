@@ -32,7 +32,7 @@ _AGRUM = re.compile(r"fast\s*=|description\s*=\s*$")
 def read(file: File) -> DiscreteNetwork:
     """Return the network of an XMLBIF file."""
     root = parse(file)
-    network = root.first("network") if root.tag == "bif" else None
+    network = root.only(file, "network") if root.tag == "bif" else None
     if network is None:
         given = "<bif> without <network>" if root.tag == "bif" else f"<{root.tag[:40]}>"
         also = "; a <smile> file is read as .xdsl" if root.tag == "smile" else ""
@@ -74,7 +74,7 @@ def _node(file: File, name: str, states: tuple[str, ...], variable: Element, def
     if definition is None:
         return Node(name, states, line=variable.line)
     parents = tuple(given.text for given in definition.all("given"))
-    table = definition.first("table")
+    table = definition.only(file, "table")
     if table is None:
         return Node(name, states, parents, line=definition.line)
     values = numbers(file, table.raw.split(), f"the table of '{name}'", table.line)

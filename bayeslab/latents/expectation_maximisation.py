@@ -424,6 +424,9 @@ _LONG = 300
 _STILL, _SHARE = 4, 0.01
 # Largest number of coordinates for BFGS with a full matrix.
 _DENSE = 300
+# Of more coordinates no gradient is taken, since the cost of differences grows with their square: with 200,000 one
+# takes hours. EM goes on by itself.
+_MOST = 10_000
 
 
 def _quasi_newton(trail: _Trail, tolerance: float) -> None:
@@ -459,6 +462,8 @@ def _quasi_newton(trail: _Trail, tolerance: float) -> None:
             raise StopIteration
 
     x = problem.flatten(trail.point.theta)
+    if x.size > _MOST:
+        return
     method = "BFGS" if x.size <= _DENSE else "L-BFGS-B"
     limits = {"gtol": 1e-7} if method == "BFGS" else {"gtol": 1e-7, "ftol": 1e-15, "maxfun": 10**6}
     with one_blas_thread():

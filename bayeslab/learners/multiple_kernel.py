@@ -16,6 +16,7 @@ References
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self
 
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
@@ -31,7 +33,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions, NonNegative, Positive, warn_unless
-from bayeslab.learners.toolbox.gram import SOLVER_STEPS, check_gram
+from bayeslab.learners.toolbox.gram import SOLVER_STEPS, check_gram, threads_for
 
 __all__ = [
     "CATEGORIES",
@@ -113,6 +115,10 @@ class _Combined(Estimator, options=Options):
 
     def _learn(self, X: Array, sides: Sequence[Array]) -> None:
         """Fit one machine for each of ``sides``, and the kernel weights that they share."""
+        with threads_for(len(X)):
+            self._alternate(X, sides)
+
+    def _alternate(self, X: Array, sides: Sequence[Array]) -> None:
         self._kernels = self._named(X.shape[1])
         grams = np.empty((len(self._kernels), len(X), len(X)))
         for m, one in enumerate(self._kernels):
@@ -124,7 +130,7 @@ class _Combined(Estimator, options=Options):
         weights = np.full(len(grams), 1 / len(grams))
         self.objectives_: list[float] = []
         for _ in range(self.max_iter):
-            self._machines = [self._solver().fit(np.tensordot(weights, grams, 1), side) for side in sides]
+            self._machines = [self._solved(np.tensordot(weights, grams, 1), side) for side in sides]
             # For each kernel the sum over machines of α' K α, with signed α.
             curves = np.zeros(len(grams))
             for machine in self._machines:
@@ -138,17 +144,34 @@ class _Combined(Estimator, options=Options):
             # If no kernel contributes, the machines are constant and any weights are optimal.
             if self.gap_ < self.tol or mean <= _SOFT:
                 break
+            # The weights of a machine that is not solved mean nothing, and each further round takes as long.
+            if not self._all_solved():
+                break
             norms = weights * np.sqrt(curves)
             weights = norms / norms.sum()
             weights = np.where(weights < 1e-8, 0.0, weights)
             weights = weights / weights.sum()
         self.n_iter_ = len(self.objectives_)
-        self.converged_ = self.gap_ < self.tol or mean <= _SOFT
+        self.converged_ = (self.gap_ < self.tol or mean <= _SOFT) and self._all_solved()
         text = f"the gap is {self.gap_:.2g} after max_iter = {self.max_iter} rounds: allow more (max_iter)"
+        if not self._all_solved():
+            text = (
+                f"the machine is not solved after {SOLVER_STEPS:,} steps, and the kernel weights are those of round"
+                f" {self.n_iter_}: take a smaller C than {self.C:g}"
+            )
         warn_unless(self.converged_, self, text)
         self.kernel_names_ = [one[0] for one in self._kernels]
         self.support_ = np.unique(np.concatenate([machine.support_ for machine in self._machines]))
         self._rows, self._n = X[self.support_], len(X)
+
+    def _solved(self, gram: Array, side: Array) -> Any:
+        """The machine on a matrix; that it stopped early is said once, after all rounds."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return self._solver().fit(gram, side)
+
+    def _all_solved(self) -> bool:
+        return all(machine.fit_status_ == 0 for machine in self._machines)
 
     def _solver(self) -> Any:
         raise NotImplementedError

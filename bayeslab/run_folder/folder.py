@@ -158,9 +158,25 @@ class RunFolder:
         advice = hint(folder.name[:100], near) if near else ""
         raise RunError(f"no run here (no run.json){advice}", where=shown(path), code="no-such-file")
 
-    def locked(self) -> Any:
-        """A context in which no other process works in this folder (:func:`bayeslab.run_folder.lock.locked`)."""
-        return lock.locked(self.path)
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """A context in which no other process works in this folder (:func:`bayeslab.run_folder.lock.locked`).
+
+        Raises
+        ------
+        RunError
+            Another process works here, the folder cannot be written to, or its chains are links to elsewhere.
+        """
+        for place in (self.path / "chains", *(self.path / "chains").glob("chain-*")):
+            if place.is_symlink():
+                # Files would be written, and unfinished ones removed, outside of the run folder.
+                raise RunError(
+                    "is a link; a run is worked on only where all of its chains are: put there what it refers to",
+                    where=shown(place),
+                    code="damaged",
+                )
+        with lock.locked(self.path):
+            yield
 
     def status(self, info: Mapping[str, Any]) -> str:
         """The status of the run: that in ``run.json``, but ``killed`` if the process that should work here has ended.
@@ -337,7 +353,13 @@ class RunFolder:
     def segments(self) -> SegmentStore:
         """The part of the folder that jobs of segments use."""
 
-        return SegmentStore(self.path)
+        return SegmentStore(self.path, self._inputs)
+
+    def _inputs(self) -> str:
+        """A digest of the model and the data."""
+        info = self.info()
+        content = [info["model_digest"], info["data_digests"]]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     # -- the result
 

@@ -9,17 +9,21 @@ Needs the extra ``bayeslab[duckdb]``.
 
 from __future__ import annotations
 
+import glob
 import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
+from bayeslab.data.cells import MISSING_WORDS
+from bayeslab.data.tables import header_of
 from bayeslab.errors import DataError, hint
 from bayeslab.structure.constraints import members_of
 from bayeslab.structure.counts import CellSums, SetIndex
@@ -63,7 +67,7 @@ def observations(
     where = os.fspath(source)
     connection = duckdb.connect()
     reader = "read_parquet" if where.endswith(".parquet") else "read_csv"
-    text = "" if reader == "read_parquet" else ", all_varchar = true, header = true"
+    text = "" if reader == "read_parquet" else _text_options(where)
     given = f"{reader}('{where.replace(chr(39), chr(39) * 2)}'{text})"
     try:
         there = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {given}").fetchall()]
@@ -74,9 +78,10 @@ def observations(
         levels = _states(connection, given, names, dict(states or {}), where)
         rows = _encoded(connection, given, levels)
     except duckdb.Error as error:
-        raise DataError(
-            f"DuckDB cannot read it: {str(error).splitlines()[0]}", where=where, code="unreadable"
-        ) from None
+        why = str(error).splitlines()[0]
+        if "sniffing" in why:
+            why = "the rows do not all have as many cells as the header, or quotes are not closed"
+        raise DataError(f"DuckDB cannot read it: {why}", where=where, code="unreadable") from None
     if rows.n_distinct * len(names) > fetch:
         none = np.zeros((0, len(names)))
         weights = np.zeros(0, np.int64)
@@ -84,6 +89,24 @@ def observations(
     held = connection.execute("SELECT * FROM held").fetchnumpy()
     codes = np.column_stack([np.asarray(held[f"c{i}"]) for i in range(len(names))])
     return Observations.of_codes(codes, levels, weights=np.asarray(held["w"], dtype=np.int64))
+
+
+def _text_options(where: str) -> str:
+    """How to read a text file: as other tables are read, since DuckDB's guess may leave out lines or join columns.
+
+    Raises
+    ------
+    DataError
+        The header is not that of a table.
+    """
+    first = Path(next(iter(sorted(glob.glob(where))), where))
+    plain = first.is_file() and first.suffix.lower() in (".csv", ".tsv", ".txt")
+    separator = header_of(first)[0] if plain else ","
+    words = ", ".join(f"'{word}'" for word in sorted({"", *MISSING_WORDS}))
+    return (
+        f", all_varchar = true, header = true, delim = '{separator}', quote = '\"', escape = '\"', comment = ''"
+        f", nullstr = [{words}], skip = 0, strict_mode = true, null_padding = false"
+    )
 
 
 def _quoted(name: str) -> str:
@@ -121,6 +144,8 @@ def _states(
                 where=where,
                 code="unknown-state",
             )
+        if not words:
+            raise DataError("the table has no rows", where=where, code="no-rows")
         pairs = [[levels.index(shown), word] for word, shown in zip(words, occurring, strict=True)]
         connection.executemany(f"UPDATE {place} SET c = ? WHERE v = ?", pairs)
         out[name] = levels

@@ -251,6 +251,8 @@ class Chain:
         Score of the last draw, in tuning or after it.
     seconds : float
         Computing time of its segments, including tuning.
+    origin : str
+        The origin of its last segment (:func:`_origin`).
     """
 
     number: int
@@ -264,6 +266,7 @@ class Chain:
     accepted: dict[str, int] = field(default_factory=dict)
     score: float = float("nan")
     seconds: float = 0.0
+    origin: str = ""
 
     @property
     def acceptance(self) -> dict[str, float]:
@@ -320,17 +323,46 @@ def identity(table: ScoreTable, sampler: Sampler, work: Work) -> str:
     return hashlib.sha256((table.digest() + json.dumps(parts)).encode()).hexdigest()
 
 
+def _origin(job: str, chain: Chain, arrays: Arrays) -> str:
+    """SHA-256 of a segment and of its place: the job, the chain and the segments before it.
+
+    Without it a segment of another chain would be taken for one of this chain, and copies of a chain agree perfectly.
+    """
+    whole = hashlib.sha256(json.dumps([job, chain.number, chain.origin]).encode())
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        whole.update(f"{name}\0{array.dtype.str}{array.shape}".encode())
+        whole.update(np.ascontiguousarray(array).tobytes())
+    return whole.hexdigest()
+
+
+def _stored(job: str, chain: Chain, arrays: Arrays) -> dict[str, NDArray[Any]]:
+    """Return what is stored of a chain's new segment, with its origin."""
+    content = dict(arrays) | {"job": np.array(job)}
+    chain.origin = _origin(job, chain, content)
+    return content | {"origin": np.array(chain.origin)}
+
+
 def _restored(work: Work, number: int, store: Segments, job: str) -> Chain:
-    """Return a chain restored from its stored segments."""
+    """Return a chain restored from its stored segments, up to the first that is not what this chain stored there."""
     chain = Chain(number, work.seed_of(number))
     for arrays in store.read(number):
-        if str(arrays["job"]) != job:
+        if str(arrays.get("job", job)) != job:
             raise RunError(
                 f"chain {number} was drawn from another score table, sampler, seed, tuning or thinning than this run"
                 f" has now; start a new run",
                 code="other-run",
             )
+        origin = str(arrays.pop("origin", ""))
+        if origin != _origin(job, chain, arrays):
+            warnings.warn(
+                f"segment {chain.n_segments} of chain {number} is not what this chain stored there: it and those after"
+                " it are drawn again",
+                stacklevel=2,
+            )
+            break
         chain.replay(arrays)
+        chain.origin = origin
     return chain
 
 
@@ -438,7 +470,7 @@ def run(
                 for piece in compute_round(tasks):
                     chain = chains[piece.chain]
                     arrays = chain.take(piece, chain.done < work.tune)
-                    store.write(chain.number, chain.n_segments - 1, arrays | {"job": np.array(job)})
+                    store.write(chain.number, chain.n_segments - 1, _stored(job, chain, arrays))
                     report(chains, False)
             report(chains, True)
     return chains

@@ -19,7 +19,6 @@ import json
 import os
 import secrets
 import time
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.errors import EngineRefusal, ModelError, OptionError, RunError, hint
+from bayeslab.files import read_npz
 from bayeslab.structure.constraints import Constraints, mask_of, members_of, n_words
 from bayeslab.structure.counts import n_sets
 from bayeslab.structure.priors import StructurePrior, structure_prior
@@ -214,10 +214,18 @@ class ScoreTable:
             sha.update(part.tobytes())
         return sha.hexdigest()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the table to a file atomically."""
+    def save(self, path: str | os.PathLike[str], origin: str = "") -> None:
+        """Write the table to a file atomically.
+
+        Parameters
+        ----------
+        path
+        origin
+            What the table was built from, such as a digest of the model and the data.
+        """
         target = Path(path)
-        head = json.dumps({"format": _FORMAT, "names": self.names, "score": self.score, "prior": self.prior})
+        content = {"format": _FORMAT, "names": self.names, "score": self.score, "prior": self.prior, "origin": origin}
+        head = json.dumps(content)
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
         try:
             with temporary.open("xb") as stream:
@@ -240,32 +248,41 @@ class ScoreTable:
             temporary.unlink(missing_ok=True)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> ScoreTable:
+    def load(cls, path: str | os.PathLike[str], origin: str | None = None) -> ScoreTable:
         """Read a file written by :meth:`save`.
+
+        Parameters
+        ----------
+        path
+        origin
+            The origin that the table must have; None: any.
 
         Raises
         ------
         RunError
-            The file does not exist or is damaged.
+            The file does not exist, is damaged, or has another origin.
         """
         damaged = RunError(
             "this is not a score table, or it is damaged; build it again", where=str(path), code="damaged"
         )
+        if not Path(path).exists():
+            raise RunError("there is no score table", where=str(path), code="no-such-file")
         try:
-            with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                held = {name: file[name] for name in ("head", "pointer", "sets", "scores", "digest")}
-        except FileNotFoundError:
-            raise RunError("there is no score table", where=str(path), code="no-such-file") from None
-        except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
-            raise damaged from None
-        try:
+            held = read_npz(Path(path))
             head = json.loads(held["head"].tobytes())
             table = cls(
                 tuple(head["names"]), held["pointer"], held["sets"], held["scores"], head["score"], head["prior"]
             )
-        except (ValueError, KeyError):
+            digest, format_, given_origin = held["digest"].tobytes(), head["format"], head.get("origin", "")
+        except (RunError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
             raise damaged from None
-        if head["format"] != _FORMAT or bytes.fromhex(table.digest()) != held["digest"].tobytes():
+        if origin is not None and given_origin != origin:
+            raise RunError(
+                "this score table was built from another model or other data; build it again",
+                where=str(path),
+                code="other-run",
+            )
+        if format_ != _FORMAT or bytes.fromhex(table.digest()) != digest:
             raise damaged
         return table
 

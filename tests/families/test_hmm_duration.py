@@ -362,3 +362,12 @@ def test_old_faithful_seldom_repeats_a_short_eruption():
     mu = np.asarray(fit.posterior["duration_mu"]).ravel()
     assert mu[0] == pytest.approx(runs[kinds].mean() - 1, abs=0.03)
     assert mu[1] == pytest.approx(runs[~kinds].mean() - 1, abs=0.1)
+
+
+def test_tables_of_more_durations_than_can_be_learned_are_refused():
+    """Each gradient of EM took hours, without a word; a law, or tables that are given, have no such limit."""
+    table = {"y": np.arange(20.0)}
+    with refused("model.too-costly", "200,000 probabilities.*20,000.*20 rows", where="model.durations"):
+        bl.fit(model(durations=100_000), table, method="em", runs=None)
+    bl.check(model(durations=10_000), table)
+    bl.check(model(durations={"longest": 100_000, "law": "poisson"}), table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
 from textwrap import dedent, indent
 
@@ -185,6 +186,23 @@ def test_noisy_max_over_all_effects(table):
     of_b = [nothing, np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.15, 0.75])]
     for i, j in product(range(2), range(3)):
         np.testing.assert_allclose(found[i, j], brute_max([of_a[i], of_b[j], leak]), atol=1e-15)
+
+
+def test_noisy_or_of_many_parents_takes_the_memory_of_its_table():
+    """An indicator of every cause in every row would take eighteen times as much."""
+    n = 18
+    causes = {f"c{i}": {"states": ["yes", "no"], "table": 0.1} for i in range(n)}
+    x = {"states": ["yes", "no"], "parents": list(causes), "noisy_or": dict.fromkeys(causes, 0.3) | {"leak": 0.01}}
+    model = bl.Model(model={"family": "bayes_net", "variables": {**causes, "x": x}})
+    tracemalloc.start()
+    try:
+        built = bl.network(model).plain.tables["x"]
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    present = n - np.indices((2,) * n).sum(axis=0)
+    np.testing.assert_allclose(built[..., 1], 0.99 * 0.7**present, rtol=1e-12)
+    assert most < 10 * built.nbytes
 
 
 def test_noisy_max_turned_round_is_the_same(table):

@@ -802,6 +802,25 @@ MALFORMED = [
     ("a.uai", UAI + "7", "model.malformed", "last table.*'7'"),
     ("a.uai", UAI.replace(".625", "x"), "model.not-a-number", r"^a\.uai:13:11.*'x'"),
     ("a.uai", MARKOV.replace("2.400", "-2.4"), "model.not-probabilities", r"^a\.uai: .*0, 1"),
+    # What is given twice: one of the two would be read, without a word.
+    ("a.bif", HEAD + TABLE.replace("0.5, 0.5;", "0.1, 0.9; table 0.7, 0.3;"), "model.duplicate", r"^a\.bif:7:19.*'A'"),
+    ("a.bif", HEAD + TABLE.replace("0.5, 0.5;", "0.1, 0.9; default 0.7, 0.3;"), "model.conflict", r"^a\.bif:6.*'A'.*default"),
+    ("a.bif", given_a("default 0.1, 0.9; default 0.7, 0.3;"), "model.duplicate", r"^a\.bif:13.*'B'"),
+    ("a.bif", HEAD.replace("};\n", "};\n type discrete [ 2 ] { b, a };\n") + TABLE, "model.duplicate", r"^a\.bif:5.*'A'"),
+    ("a.xml", XMLBIF.replace("<TABLE>", "<TABLE>0.1 0.9</TABLE><TABLE>", 1), "model.duplicate", r"^a\.xml:\d+: .*<table> 2 times"),
+    ("a.xml", XMLBIF.replace("</BIF>", "<NETWORK/></BIF>"), "model.duplicate", "<network> 2 times"),
+    ("a.xdsl", xdsl(CAUSES[0].replace("<probabilities>", "<probabilities>1</probabilities><probabilities>")), "model.duplicate", "<probabilities> 2 times"),
+    ("a.net", HUGIN_NET.replace("potential (A) { data", "potential (A) { data = (1); data"), "model.duplicate", r"^a\.net:\d+:\d+: 'data'"),
+    ("a.dsc", BNLEARN_DSC.replace("  (0, 0)", "  default: 0.5, 0.5; default: 0.5, 0.5; (0, 0)"), "model.duplicate", r"^a\.dsc:18.*'C'"),
+    ("a.dsc", BNLEARN_DSC.replace("  (0, 0)", "  0.5, 0.5; (0, 0)"), "model.conflict", "'C'.*rows"),
+    ("a.dsl", GENIE_DSL.replace("TYPE = CPT", "TYPE = CPT; TYPE = CPT", 1), "model.duplicate", "'TYPE'"),
+    ("a.dsl", GENIE_DSL + GENIE_DSL, "model.malformed", "after its net.*'net'"),
+    # Numbers of more digits than Python converts, and numbers of states that a few digits declare.
+    ("a.bif", HEAD.replace("[ 2 ]", f"[ {'9' * 5000} ]") + TABLE, "model.not-a-number", r"^a\.bif:4:19.*number of states"),
+    ("a.dsc", BNLEARN_DSC.replace("(1, 2)", f"(1, {'9' * 5000})"), "model.unknown-state", r"^a\.dsc:23.*'C'.*'B'"),
+    ("a.xdsl", noisy_max(f"0 1 2 0 {'9' * 5000}", words(EFFECTS_P, EFFECTS_Q, LEAK)), "model.unknown-state", r"^a\.xdsl:5.*<strengths>.*'X'"),
+    ("a.uai", "MARKOV\n1\n999999999\n0\n", "model.too-costly", r"^a\.uai:3:1.*999,999,999"),
+    ("a.uai", "BAYES\n3\n9999999 9999999 9999999\n0\n", "model.too-costly", r"^a\.uai:3.*29,999,997"),
     ("a.csv", "x,y\n", "model.unknown-format", r"^a\.csv: '\.csv'.*\.bif"),
     ("a", "network", "model.unknown-format", "^a: "),
 ]  # fmt: skip
@@ -814,6 +833,39 @@ def test_malformed(name, text, code, match, tmp_path, monkeypatch):
     with refused(code, match) as caught:
         read_network(name)
     assert str(caught.value).startswith(f"{name}:") and "\n" not in str(caught.value)
+
+
+def test_states_moved_and_renamed_in_genie_keep_their_own_names(tmp_path):
+    """Names are kept beside the identifiers x_1, x_2, x_3; by their places, the states would swap probabilities."""
+    path = tmp_path / "a.xdsl"
+    write_network(DiscreteNetwork({"A": ("1", "2", "3")}, {}, {"A": [0.2, 0.3, 0.5]}), path)
+    text = path.read_text()
+    for old, new in (("x_1", "kept"), ("x_3", "x_1"), ("kept", "x_3"), ("x_2", "two")):
+        text = text.replace(f'<state id="{old}"', f'<state id="{new}"')
+    assert read_network(put(tmp_path, "a.xdsl", text)).states == {"A": ("3", "two", "1")}
+
+
+@pytest.mark.parametrize("kept", ["[" * 100_000, "[1, " + "9" * 5000 + "]", "{}", '["\\ud800"]'])
+def test_damaged_names_of_states_leave_their_identifiers(kept, tmp_path):
+    text = xdsl(
+        CAUSES[0].replace("<probabilities>", f'<property id="bayeslab_states">{kept}</property><probabilities>')
+    )
+    plain = read_network(put(tmp_path, "a.xdsl", xdsl(CAUSES[0])))
+    assert read_network(put(tmp_path, "b.xdsl", text)).states == plain.states
+
+
+def test_names_hold_no_half_of_a_character(tmp_path):
+    """A lone surrogate in a name could be neither printed nor written."""
+    network = read_network(put(tmp_path, "a.bif", HEAD.replace("a, b", '"\\ud800", b') + TABLE))
+    assert network.states["A"] == ("?", "b")
+
+
+def test_many_states_take_no_time(tmp_path):
+    states = {"A": tuple(f"s{i}" for i in range(100_000))}
+    write_network(DiscreteNetwork(states, {}, {"A": np.full(100_000, 1e-5)}), tmp_path / "a.bif")
+    begun = time.monotonic()
+    assert read_network(tmp_path / "a.bif").states == states
+    assert time.monotonic() - begun < 20
 
 
 def test_no_file_to_read(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from bayeslab.learners.multiple_kernel import MultipleKernelClassifier, MultipleKernelRegressor
@@ -112,3 +113,13 @@ def test_errors():
         MultipleKernelClassifier().fit(x, np.ones(20))
     with refused("option.wrong-length", "'kernels'", kind=ValueError):
         MultipleKernelClassifier([]).fit(x, y)
+
+
+def test_a_machine_that_is_not_solved_ends_the_rounds():
+    """A huge C where classes overlap: each round would take as long, for weights that mean nothing."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(60, 3))
+    y = x[:, 0] + rng.normal(size=60) > 0
+    with pytest.warns(ConvergenceWarning, match="smaller C than 1e\\+09") as caught:
+        found = MultipleKernelClassifier(["linear", "poly"], C=1e9).fit(x, y)
+    assert len(caught) == 1 and found.n_iter_ == 1 and not found.converged_

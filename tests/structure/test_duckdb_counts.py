@@ -108,3 +108,30 @@ def test_what_cannot_be_read(tmp_path, source):
     for name in ("bds", "mixed_bic"):
         with refused("data.unsupported", f"'{name}'.*'fetch'"):
             load(name, counts.observations(source, fetch=0))
+
+
+@pytest.mark.parametrize(
+    ("head", "tail", "code"),
+    [
+        ("a,b\nx,y\nx,y,z\n", "", "data.unreadable"),
+        ("a,b\nx\n", "", "data.unreadable"),
+        ("a,b\n", "x,y,z\n", "data.unreadable"),
+        ("some title\na,b\n", "", "data.unreadable"),
+        ("a,b\n# a note\n", "", "data.unreadable"),
+        ("a,a\n", "", "data.duplicate"),
+        ("a,b\nNA,y\n", "", "data.missing"),
+    ],
+)
+@pytest.mark.parametrize("n", [20, 20_000])
+def test_a_file_that_is_no_table_is_refused(tmp_path, head, tail, code, n):
+    """DuckDB guesses how a text is to be read: of such files it left out lines, or made one column of all."""
+    file = tmp_path / "a.csv"
+    file.write_text(head + "x,y\np,q\n" * n + tail)
+    with refused(code, where=str(file)):
+        counts.observations(file)
+
+
+def test_a_header_alone_has_no_rows(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n")
+    with refused("data.no-rows", where=str(tmp_path / "a.csv")):
+        counts.observations(tmp_path / "a.csv")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from bayeslab.results.structure_checks import edge_diagnostics
+from bayeslab.run_folder.folder import RunFolder
 from bayeslab.run_folder.segments import SegmentStore
 from bayeslab.structure.exact_posterior import dag_posterior, order_posterior
 from bayeslab.structure.jobs import MemorySegments, Sampler, Work, Workers, run
@@ -138,6 +140,84 @@ def test_segments_of_another_job_are_refused(tmp_path):
     ):
         with refused("run.other-run", "chain 0"):
             run(table, sampler, work, store, Workers())
+
+
+@pytest.mark.parametrize("change", ["copied chain", "swapped", "earlier", "edited", "unmarked"])
+def test_a_segment_of_another_place_is_drawn_again(tmp_path, change):
+    """Copies of a chain agree perfectly: R-hat would pass, with half of the draws that it says."""
+    store, sampler = SegmentStore(tmp_path), SAMPLERS["structure"]
+    run(TABLE, sampler, WORK, store, Workers())
+    first, second = tmp_path / "chains" / "chain-0", tmp_path / "chains" / "chain-1"
+    if change == "copied chain":
+        for file in first.glob("*.npz"):
+            (second / file.name).write_bytes(file.read_bytes())
+    elif change == "swapped":
+        one, other = (first / "000001.npz").read_bytes(), (second / "000001.npz").read_bytes()
+        (first / "000001.npz").write_bytes(other)
+        (second / "000001.npz").write_bytes(one)
+    elif change == "earlier":
+        (first / "000002.npz").write_bytes((first / "000001.npz").read_bytes())
+    else:
+        arrays = dict(np.load(first / "000001.npz"))
+        if change == "edited":
+            arrays["scores"] = arrays["scores"] + 1
+        else:
+            del arrays["job"], arrays["origin"]
+        np.savez(first / "000001.npz", **arrays)
+    with pytest.warns(UserWarning, match="segment .* of chain .* drawn again"):
+        chains = run(TABLE, sampler, WORK, store, Workers())
+    np.testing.assert_array_equal(drawn(chains), whole(sampler))
+    np.testing.assert_array_equal(drawn(run(TABLE, sampler, WORK, store, Workers())), whole(sampler))
+
+
+def test_a_table_of_another_run_is_built_again(tmp_path):
+    other = table_of(6, random_scores(4, 1.0), max_parents=3)
+    SegmentStore(tmp_path, lambda: "another model").table(lambda: other)
+    store = SegmentStore(tmp_path, lambda: "this model")
+    assert store.table(lambda: TABLE).digest() == TABLE.digest() != other.digest()
+    assert store.table(lambda: pytest.fail("it was kept")).digest() == TABLE.digest()
+
+
+PROGRESS = {"chains": [{"done": 3, "acceptance": {}}], "draws": 5, "tune": 1}
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[" * 100_000, "5", '{"chains": 5}', '{"chains": [{}]}', json.dumps(PROGRESS | {"seconds": "x"}),
+     json.dumps(PROGRESS | {"tune": None}), json.dumps({"chains": PROGRESS["chains"]}), b"\xff", None],
+)  # fmt: skip
+def test_damaged_progress_is_no_progress(tmp_path, content):
+    store, file = SegmentStore(tmp_path), tmp_path / "progress.json"
+    file.write_text(json.dumps(PROGRESS | {"state": "done"}))
+    assert store.standing("complete") == PROGRESS | {"state": "complete"}
+    file.unlink()
+    if content is None:
+        os.mkfifo(file)  # nobody writes to it: reading would wait for ever
+    else:
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert store.standing("complete") == {"state": "complete", "chains": []}
+
+
+def test_nothing_is_written_through_links(tmp_path):
+    """A run folder by somebody else may have links to any file of the user's."""
+    outside = tmp_path / "outside"
+    (outside / "chain-0").mkdir(parents=True)
+    for precious in (outside / "log", outside / ".chain-0", outside / "chain-0" / ".a.npz"):
+        precious.write_text("precious")
+    folder = RunFolder.create(tmp_path, "run")
+    (folder.path / "log.txt").symlink_to(outside / "log")
+    with refused("run.cannot-write", "link"):
+        folder.segments().opened_log()
+    (folder.path / "chains" / "chain-0").symlink_to(outside / "chain-0")
+    with refused("run.damaged", "link", where=str(folder.path / "chains" / "chain-0")), folder.locked():
+        pytest.fail("it works outside of its folder")
+    (folder.path / "chains" / "chain-0").unlink()
+    (folder.path / "chains").rmdir()
+    (folder.path / "chains").symlink_to(outside)
+    with refused("run.damaged", "link", where=str(folder.path / "chains")), folder.locked():
+        pytest.fail("it works outside of its folder")
+    assert all(file.read_text() == "precious" for file in outside.rglob("*") if file.is_file())
+    assert sum(file.is_file() for file in outside.rglob("*")) == 3
 
 
 def test_a_damaged_table_is_built_again(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -135,13 +136,13 @@ def _table(local: Table, prior: bool) -> _Fitted:
 
 def _noisy_or(local: NoisyMax, prior: bool) -> _Fitted:
     names = list(local.unknown)
-    causes, absent = {}, np.ones(len(local.effects[0][0]))
-    for there, name in local.effects:
+    causes, absent = {}, np.ones(math.prod(local.place.sizes))
+    for cause, name in local.effects:
         word = identifier(name)
         if word in local.unknown:
-            causes[word] = there
+            causes[word] = cause.by_row()
         else:
-            absent = absent * np.where(there > 0, 1 - local.scalars.known[word], 1.0)
+            absent = absent * np.where(cause.by_row() > 0, 1 - local.scalars.known[word], 1.0)
     betas = np.array([_numbers(local.unknown[n], "Beta", ("alpha", "beta")) for n in names]).T if prior else None
     shape, present = local.place.shape, int(local.order[1])
     model = FittedOr(shape, np.stack([causes[n] for n in names], axis=1), present, absent, betas)
@@ -165,7 +166,7 @@ def _noisy_max(local: NoisyMax, prior: bool) -> _Fitted:
             drawn.append(i)
         else:
             known[i] = effect
-    causes = np.stack([there for there, _ in local.effects], axis=1)
+    causes = np.stack([cause.by_row() for cause, _ in local.effects], axis=1)
     model = FittedMax(local.place.shape, causes, local.order, concentration, known)
 
     def placed(theta: np.ndarray, given: Mapping[str, np.ndarray]) -> np.ndarray:

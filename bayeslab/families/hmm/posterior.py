@@ -23,6 +23,7 @@ from bayeslab.families.hmm.spec import HMM, layout_of
 from bayeslab.families.hmm.truncation import REFUSED, limit_of, limited, shown
 from bayeslab.language.spec import Model
 from bayeslab.latents.chains.chain import Chain
+from bayeslab.latents.chains.durations import DurationChain
 from bayeslab.latents.chains.product import ProductChain
 from bayeslab.latents.expectation_maximisation import restarted
 from bayeslab.posterior.answer import EMPlan, GibbsPlan, Plan
@@ -58,6 +59,8 @@ _PREFIX, _TELLING = 1_000, 60
 
 # A pass of this many multiplications takes about half a minute.
 _MOST_STEPS = 20_000_000_000
+# Cells of tables of durations that are learned: a thousand draws of four chains take 0.6 GB.
+_MOST_LENGTHS = 20_000
 
 
 class HMMPosterior(Posterior):
@@ -430,6 +433,17 @@ class HMMPosterior(Posterior):
 def _refuse_too_costly(hidden: Hidden) -> None:
     """Refuse chains to be learned of which one pass over the rows would take minutes; learning takes hundreds."""
     chain, n_moves = hidden.chain, hidden.n_states**2
+    if isinstance(chain, DurationChain) and "duration" in chain.learned:
+        cells = chain.n_states * chain.longest
+        if cells > _MOST_LENGTHS:
+            longest = int(np.diff(hidden.sequences.offsets).max(initial=0))
+            raise ModelError(
+                f"{chain.n_states} tables of {chain.longest:,} durations are {cells:,} probabilities to learn; at most"
+                f" {_MOST_LENGTHS:,}, and of durations beyond the longest sequence ({longest:,} rows) the data say"
+                " nothing: take fewer, or fewer and a law with one or two numbers for each state",
+                path=("model", "durations"),
+                code="too-costly",
+            )
     if isinstance(chain, Chain):
         n_moves = hidden.n_states**3 if chain.order == 2 else int(chain.mask.sum())
     if (steps := hidden.sequences.n_times * n_moves) > _MOST_STEPS:

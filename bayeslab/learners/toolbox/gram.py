@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SOLVER_STEPS", "check_gram", "smallest_eigenvalue"]
+from bayeslab.blas import one_blas_thread
+
+__all__ = ["SOLVER_STEPS", "check_gram", "smallest_eigenvalue", "threads_for"]
 
 Array = NDArray[np.float64]
 
@@ -15,6 +18,13 @@ Array = NDArray[np.float64]
 SOLVER_STEPS = 200_000
 # With more rows a principal submatrix is tested, because eigenvalues cost the cube of the number of rows.
 _MOST_ROWS = 3000
+# With fewer rows several threads gain nothing, and on busy cores lose a factor of hundreds by waiting for each other.
+_FEW_ROWS = 1000
+
+
+def threads_for(n_rows: int) -> AbstractContextManager[None]:
+    """A context for linear algebra with matrices of so many rows: one thread if they are small."""
+    return one_blas_thread() if n_rows <= _FEW_ROWS else nullcontext()
 
 
 def smallest_eigenvalue(gram: Any) -> float:
@@ -51,7 +61,8 @@ def check_gram(gram: Any, name: str = "kernel") -> Array:
     rounding = 1e-10 * float(np.abs(np.diagonal(tested)).sum())
     try:
         # Much cheaper than eigenvalues; it succeeds if all of them are above minus the rounding error.
-        np.linalg.cholesky(tested + rounding * np.eye(len(tested)))
+        with threads_for(len(tested)):
+            np.linalg.cholesky(tested + rounding * np.eye(len(tested)))
     except np.linalg.LinAlgError:
         least = smallest_eigenvalue(tested)
         if least < -rounding:

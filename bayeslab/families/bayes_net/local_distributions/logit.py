@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class Softmax:
     def rows(self) -> Rows | None:
         return None
 
-    @property
+    @cached_property
     def known(self) -> np.ndarray | None:
         if self.unknown or self.scalars.written:
             return None

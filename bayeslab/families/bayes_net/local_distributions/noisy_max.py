@@ -8,8 +8,10 @@ References
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,28 @@ _LINK_PRIOR = "Beta(1, 1)"
 
 
 @dataclass(frozen=True, eq=False)
+class Cause:
+    """Where a cause is present: in states of a parent, or everywhere, as a leak is."""
+
+    place: Place
+    parent: int | None = None
+    present: tuple[int, ...] = ()
+
+    def by_state(self) -> np.ndarray:
+        """1 for the states of the parent in which the cause is present, else 0."""
+        assert self.parent is not None
+        return np.isin(np.arange(self.place.sizes[self.parent]), self.present).astype(float)
+
+    def by_row(self) -> np.ndarray:
+        """The same for every row of the table; of many parents these are many rows."""
+        if self.parent is None:
+            return np.ones(math.prod(self.place.sizes))
+        sizes = self.place.sizes
+        along = [-1 if k == self.parent else 1 for k in range(len(sizes))]
+        return np.broadcast_to(self.by_state().reshape(along), sizes).reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
 class NoisyMax:
     """Noisy-OR or noisy-MAX: present causes act independently, and the variable takes the strongest effect.
 
@@ -35,7 +59,7 @@ class NoisyMax:
 
     place: Place
     order: np.ndarray  # states from "absent" upwards
-    effects: tuple[tuple[np.ndarray, Any], ...]  # (rows in which the cause is present, its effect)
+    effects: tuple[tuple[Cause, Any], ...]  # in the order of the parents, the leak last
     scalars: Scalars
     rows: Rows | None
 
@@ -43,7 +67,7 @@ class NoisyMax:
     def unknown(self) -> Mapping[str, str]:
         return self.scalars.unknown
 
-    @property
+    @cached_property
     def known(self) -> np.ndarray | None:
         if self.unknown or self.scalars.written or self.rows is not None:
             return None
@@ -51,14 +75,34 @@ class NoisyMax:
         return table
 
     def table(self, value: Value, xp: Any) -> Any:
+        if xp is np:
+            return self._numbers(value)
         total: Any = 1.0
-        for there, effect in self.effects:
-            below = self._below(effect, value, xp)
+        for cause, effect in self.effects:
+            there, below = cause.by_row(), self._below(effect, value, xp)
             total = total * (there[:, None] * below[None, :] + (1.0 - there[:, None]))
         first = total[:, :1]
         table = xp.concatenate([first, total[:, 1:] - total[:, :-1]], axis=1)
         back = np.argsort(self.order)
         return xp.reshape(table[:, back], self.place.shape)
+
+    def _numbers(self, value: Value) -> np.ndarray:
+        """The table, parent by parent: the last of many parents alone takes as long as all others together."""
+        total = np.ones((1, len(self.order)))
+        factors = [np.ones((n, len(self.order))) for n in self.place.sizes]
+        for cause, effect in self.effects:
+            below = np.asarray(self._below(effect, value, np))
+            if cause.parent is not None:
+                there = cause.by_state()[:, None]
+                factors[cause.parent] *= there * below + (1.0 - there)
+        for factor in factors:
+            total = (total[:, None, :] * factor).reshape(-1, len(self.order))
+        for cause, effect in self.effects:
+            if cause.parent is None:
+                total *= np.asarray(self._below(effect, value, np))
+        table = np.empty((len(total), len(self.order)))
+        table[:, self.order] = np.diff(total, axis=1, prepend=0.0)
+        return table.reshape(self.place.shape)
 
     def _below(self, effect: Any, value: Value, xp: Any) -> Any:
         """P(effect ≤ x) for each state x in increasing order."""
@@ -85,8 +129,7 @@ def noisy_or(place: Place, declared: Any) -> NoisyMax:
                 f"noisy_or is for variables of two states; '{v}' has {len(place.states[v])}: noisy_max",
                 code="not-applicable",
             )
-    scalars, effects = Scalars(place), list[tuple[np.ndarray, Any]]()
-    configurations = place.configurations()
+    scalars, effects = Scalars(place), list[tuple[Cause, Any]]()
     for given in declared.noisy_or:
         if given != "leak" and given not in place.parents:
             raise place.error(
@@ -98,13 +141,13 @@ def noisy_or(place: Place, declared: Any) -> NoisyMax:
     for k, parent in enumerate(place.parents):
         name = f"strength_{place.variable}_{parent}"
         scalars.add(name, declared.noisy_or.get(parent), _LINK_PRIOR, ("noisy_or", parent), 0.0, 1.0)
-        effects.append(((configurations[:, k] != absent[parent]).astype(float), name))
+        effects.append((Cause(place, k, (1 - absent[parent],)), name))
     if "leak" in declared.noisy_or:
         name = f"leak_{place.variable}"
         scalars.add(name, declared.noisy_or["leak"], _LINK_PRIOR, ("noisy_or", "leak"), 0.0, 1.0)
-        effects.append((np.ones(len(configurations)), name))
+        effects.append((Cause(place), name))
     if not effects:
-        effects.append((np.ones(len(configurations)), np.array([1.0, 0.0])))
+        effects.append((Cause(place), np.array([1.0, 0.0])))
     order = np.array([absent[place.variable], 1 - absent[place.variable]])
     return NoisyMax(place, order, tuple(effects), scalars, None)
 
@@ -123,8 +166,7 @@ def noisy_max(place: Place, declared: Any) -> NoisyMax:
             f"the state of '{place.variable}' that means 'not there' comes first or last", code="not-allowed"
         )
     order = np.arange(last + 1) if absent[place.variable] == 0 else np.arange(last, -1, -1)
-    configurations = place.configurations()
-    effects: list[tuple[np.ndarray, Any]] = []
+    effects: list[tuple[Cause, Any]] = []
     drawn: list[np.ndarray] = []
     causes = [
         (parent, k, s, state)
@@ -156,14 +198,11 @@ def noisy_max(place: Place, declared: Any) -> NoisyMax:
                         code="unknown-state",
                     )
             written = written.get(state)
-        effects.append(
-            ((configurations[:, k] == s).astype(float), _effect(place, written, order, drawn, (parent, state)))
-        )
+        effects.append((Cause(place, k, (s,)), _effect(place, written, order, drawn, (parent, state))))
     if "leak" in declared.noisy_max:
-        everywhere = np.ones(len(configurations))
-        effects.append((everywhere, _effect(place, declared.noisy_max["leak"], order, drawn, ("leak",))))
+        effects.append((Cause(place), _effect(place, declared.noisy_max["leak"], order, drawn, ("leak",))))
     if not effects:
-        effects.append((np.ones(len(configurations)), np.eye(last + 1)[0]))
+        effects.append((Cause(place), np.eye(last + 1)[0]))
     rows = None
     if drawn:
         name = f"effect_{place.variable}".replace("/", "_")
