@@ -54,12 +54,22 @@ def draw(fit: Any, what: str, columns: Sequence[str] | None, var_names: str | Se
     if var_names is not None and (what in of_view or what not in of_draws):
         raise OptionError(f"var_names: the picture '{what}' is not of quantities of choice", code="not-applicable")
     if what in of_view:
-        return _draw_view(fit, what, columns)
-    if what in of_draws:
-        return of_draws[what](fit, [var_names] if isinstance(var_names, str) else var_names)
-    if what == "effects":
-        return fit.plot_effects(columns)
-    return fit.plot_check(_CHECKS.get(what, what))
+        figure = _draw_view(fit, what, columns)
+    elif what in of_draws:
+        figure = of_draws[what](fit, [var_names] if isinstance(var_names, str) else var_names)
+    elif what == "effects":
+        figure = fit.plot_effects(columns)
+    else:
+        figure = fit.plot_check(_CHECKS.get(what, what))
+    return _titled(figure, f"{fit.model.name}: {what.replace('_', ' ')}")
+
+
+def _titled(figure: Any, title: str) -> Any:
+    """The figure with a title, unless it or its panels have one."""
+    panels = any(axes.get_title(loc) for axes in figure.axes for loc in ("left", "center", "right"))
+    if not panels and not figure.get_suptitle():
+        figure.suptitle(title, fontsize=10)
+    return figure
 
 
 # -------------------------------------------------------------------------------- views

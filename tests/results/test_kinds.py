@@ -30,6 +30,9 @@ def test_which_kinds_a_fit_has(fit):
     mixture = bl.Model(model={"family": "mixture", "columns": ["y"], "components": 2})
     em = bl.fit(mixture, DATA, "em", runs=None, progress=False, seed=1)
     assert kinds(em)[:2] == ["components", "density"] and "trace" in kinds(em)
+    # Whatever is drawn says of which model it is.
+    assert em.plot("density").get_suptitle() == f"{em.model.name}: density"
+    assert exact.plot("ppc").get_suptitle() == "line: ppc"
     assert not {"rank", "posterior", "forest", "pairs", "effects"} & set(kinds(em))
 
 
