@@ -88,7 +88,7 @@ def command(
         if ignored := [option for option, value in written.items() if value is not None and value != []]:
             raise typer.BadParameter(f"{ignored[0]} is for a new fit; a resumed run keeps its settings")
     if resume is not None and data is not None:
-        result = _extended(resume, data, draws, tune, seed, name, cores, quiet)
+        result = _updated(resume, data, draws, tune, seed, name, cores, quiet)
         show(result, json=json, all_rows=all_rows)
         return 3 if result.verdict.status == "fail" else 0
     if resume is not None and detach:
@@ -128,7 +128,7 @@ def command(
     return 3 if result.verdict.status == "fail" else 0
 
 
-def _extended(
+def _updated(
     run: Path,
     data: Any,
     draws: str | None,
@@ -139,11 +139,11 @@ def _extended(
     quiet: bool,
 ) -> Any:
     """Fit the model of a run to its rows and additional rows."""
-    from bayeslab.results.extend import extended
     from bayeslab.results.fit import Fit
+    from bayeslab.results.update import updated
 
     many = _number(draws)
-    made = extended(run, data, draws=many, tune=tune, seed=seed, name=name, cores=cores, progress=not quiet)
+    made = updated(run, data, draws=many, tune=tune, seed=seed, name=name, cores=cores, progress=not quiet)
     return Fit.of(made)
 
 

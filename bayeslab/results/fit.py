@@ -470,7 +470,7 @@ class Fit(Fitted):
         """
         return self.group("clusters", clusters)
 
-    def extended(
+    def update(
         self,
         data: Any,
         *,
@@ -481,10 +481,10 @@ class Fit(Fitted):
         runs: str | Path | None = None,
         name: str | None = None,
     ) -> Fit:
-        """A fit to the rows of this fit and new rows: see :func:`bayeslab.results.extend.extended`."""
-        from bayeslab.results.extend import extended
+        """A new fit, to the rows of this one and new rows: see :func:`bayeslab.results.update.updated`."""
+        from bayeslab.results.update import updated
 
-        return Fit.of(extended(self, data, draws=draws, tune=tune, seed=seed, progress=progress, runs=runs, name=name))
+        return Fit.of(updated(self, data, draws=draws, tune=tune, seed=seed, progress=progress, runs=runs, name=name))
 
     def density(self, data: Any = None, *, ci_prob: float = 0.89) -> pd.DataFrame:
         """The posterior predictive density of each new row, separately: see

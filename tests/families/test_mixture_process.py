@@ -218,7 +218,7 @@ def test_components_without_conjugate_priors(tmp_path):
         drawn = fit.predict({"x": at[:100]}, "draws")["x"].to_numpy()
         assert abs(np.mean(drawn > 0) - 0.5) < 0.1
         assert np.isfinite(fit.density()["log_density"]).all()
-    longer = fit.extended({"x": np.array([4.8, -5.2, 5.4])}, draws=100, tune=20, progress=False)
+    longer = fit.update({"x": np.array([4.8, -5.2, 5.4])}, draws=100, tune=20, progress=False)
     assert adjusted_rand_index(longer.clusters()["partition"].to_numpy(), np.append(z, [1, 0, 1])) > 0.85
 
 
@@ -245,7 +245,7 @@ def test_rows_that_come_later(tmp_path):
     x = np.concatenate([rng.normal(-4, 1, 40), rng.normal(4, 1, 40)])
     fit = fitted(model_of(), {"x": x}, draws=300, runs=tmp_path)
     more = np.concatenate([rng.normal(4, 1, 10), rng.normal(20, 1, 15)])
-    longer = fit.extended({"x": more}, draws=600, tune=100, progress=False)
+    longer = fit.update({"x": more}, draws=600, tune=100, progress=False)
     assert longer.data.labels["obs_id"].size == 105 and longer.folder.parent == tmp_path
     kept = longer.model.model.priors["components"]
     assert kept["mean"] == pytest.approx([x.mean()]) and kept["scale"] == pytest.approx([x.var()])
@@ -259,7 +259,7 @@ def test_rows_that_come_later(tmp_path):
     again = bl.open(longer.folder)
     assert np.array_equal(again.posterior["alpha"].to_numpy(), longer.posterior["alpha"].to_numpy())
     with refused("data.unknown-column", "'x'"):
-        fit.extended({"y": more}, progress=False)
+        fit.update({"y": more}, progress=False)
 
 
 def test_a_stopped_run_goes_on_exactly(tmp_path):
@@ -383,8 +383,8 @@ def test_rows_that_come_later_need_only_the_columns_of_the_model(tmp_path):
         fit = bl.fit(bl.Model(model=spec), data, draws=20, tune=20, progress=False)
         rows = {}
         for given in [True, False], ["True", "False"], ["TRUE", "FALSE"]:
-            longer = fit.extended({"x": [1.0, 2.0], "sure": given}, progress=False)
+            longer = fit.update({"x": [1.0, 2.0], "sure": given}, progress=False)
             rows[given[0]] = longer.posterior["log_joint"].values
         assert all(np.array_equal(values, rows[True]) for values in rows.values())
         with refused("data.unknown-column", "'sure'"):
-            fit.extended({"x": [1.0]}, progress=False)
+            fit.update({"x": [1.0]}, progress=False)

@@ -8,6 +8,7 @@ from scipy.integrate import quad
 from scipy.special import gammaln, logsumexp
 from scipy.stats import gamma, multivariate_t
 
+from bayeslab.compiled import kernel
 from bayeslab.distributions.emissions import Categorical, OneParameter, Product, StudentT, gaussian
 from bayeslab.latents.labels.clusters import adjusted_rand_index, canonical
 from bayeslab.latents.partitions import dirichlet_process_kernels as kernels
@@ -376,6 +377,21 @@ def test_dp_alpha_with_a_prior_equals_quadrature(discount):
     assert_the_same(every, p, found["labels"])
     batches = found["alpha"].reshape(50, -1).mean(axis=1)
     assert abs(batches.mean() - mean) < 4 * batches.std(ddof=1) / np.sqrt(50)
+
+
+@kernel
+def shuffled(rng: np.random.Generator, members: np.ndarray) -> None:
+    kernels._shuffle(rng, members)
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 100, 70_000])
+def test_rows_are_shuffled_as_numpy_shuffles_them(n):
+    ours, theirs = np.arange(n), np.arange(n)
+    one, other = np.random.default_rng(n), np.random.default_rng(n)
+    shuffled(one, ours)
+    other.shuffle(theirs)
+    assert np.array_equal(ours, theirs) and one.random() == other.random()
 
 
 @pytest.mark.slow(why="compiles")

@@ -6,6 +6,7 @@ logarithms, so products do not underflow.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,8 +30,8 @@ _ROWS, _ENTRIES = 1_000, 4_000_000
 
 def is_small(model: DiscreteNetwork | FactorGraph, rows: int = 1) -> bool:
     """Whether the joint table, once for each row of evidence, is small enough: the sizes alone decide."""
-    size = np.prod([float(len(s)) for s in model.states.values()])
-    return len(model.states) <= _AXES and bool(size <= LARGEST) and rows <= _ROWS and bool(size * rows <= _ENTRIES)
+    size = math.prod(len(s) for s in model.states.values())
+    return len(model.states) <= _AXES and size <= LARGEST and rows <= _ROWS and size * rows <= _ENTRIES
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba.np.random.random_methods import random_interval
 
 from bayeslab.compiled import inner, kernel
 from bayeslab.constants import LOG_2PI, LOG_PI
@@ -881,9 +882,9 @@ def _sweep_plane(
 
 @inner(error_model="numpy")
 def _shuffle(rng: np.random.Generator, members: np.ndarray) -> None:
-    """Put rows in a random order (Fisher and Yates). ``rng.shuffle`` takes seconds to compile: it turns axes, too."""
+    """``rng.shuffle`` of numbers; that of Numba takes seconds to compile, since it turns axes, too."""
     for i in range(len(members) - 1, 0, -1):
-        j = int(rng.random() * (i + 1))
+        j = np.int64(random_interval(rng.bit_generator, i))
         members[i], members[j] = members[j], members[i]
 
 

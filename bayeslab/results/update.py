@@ -1,0 +1,193 @@
+"""Further rows for a fit: the posterior given all rows so far.
+
+Of a process, chains continue from their partitions, with the new rows assigned to clusters. Other models are fitted to
+all rows, so that the result does not depend on the batches in which rows came.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Set
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayeslab import registry, running
+from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data, Memory
+from bayeslab.data.dataset import Column, Dataset
+from bayeslab.data.tables import read_dataset
+from bayeslab.engines.toolbox.contract import engine
+from bayeslab.errors import BayeslabError, DataError, OptionError
+from bayeslab.job import options_of
+from bayeslab.language.spec import Model
+from bayeslab.posterior.contract import Posterior, posterior_of
+from bayeslab.preparation import prepared
+from bayeslab.results.fitted import Fitted
+from bayeslab.run_folder.folder import RunFolder
+
+__all__ = ["longer", "updated"]
+
+
+def updated(
+    before: Fitted | str | os.PathLike[str],
+    data: Any,
+    *,
+    draws: int | None = None,
+    tune: int | None = None,
+    seed: int | None = None,
+    progress: bool = True,
+    runs: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    cores: int | None = None,
+) -> Fitted:
+    """A fit to the rows of an earlier fit and new rows.
+
+    The result is that of the model fitted to all rows at once, in whatever batches they came: exactly by method exact,
+    and up to Monte Carlo error by method gibbs.
+
+    Of a mixture with ``components: dirichlet_process`` each chain continues from its last partition: the new rows are
+    assigned to clusters one by one, each given all rows before it, and sweeps over all rows follow. Its priors that are
+    scaled to the data stay those of the earlier fit and are written into the model. All other models are fitted anew,
+    with priors scaled to all rows, in the time that all rows take.
+
+    Parameters
+    ----------
+    before
+        A fit by method exact or gibbs, or its run folder.
+    data
+        The new rows, with the same columns as the old ones.
+    draws, tune
+        Draws and warm-up sweeps of each chain; default: as many as before; chains that continue have a fifth as much
+        warm-up.
+    seed
+        Seed; None: the earlier fit's seed, plus one for chains that continue.
+    runs
+        Folder in which the run folder is created; None: beside that of the earlier fit, if it has one.
+
+    Raises
+    ------
+    OptionError
+        The earlier fit is by another method, or its data are not rows of a table.
+    DataError
+        The new rows lack a column, or have another kind of values in it.
+    """
+    fit = running.opened(before) if isinstance(before, str | os.PathLike) else before
+    method = fit.info["method"]
+    if method not in ("exact", "gibbs"):
+        raise OptionError(
+            f"rows are added to fits by method exact or gibbs, and this one is by {method}: fit all rows together",
+            code="not-applicable",
+        )
+    if fit.data.dataset.rows not in fit.data.labels:
+        raise OptionError("the data of this fit are not rows of a table: fit all data together", code="not-applicable")
+    given = dict(fit.info["options"])
+    given |= {k: v for k, v in {"draws": draws, "tune": tune, "cores": cores}.items() if v is not None}
+    base = runs if runs is not None else fit.folder.parent if fit.folder is not None else None
+    if not fit.has_group("partitions"):
+        posterior, more = _of_all_rows(fit, fit.model, data, None)
+        work = prepared(posterior, method, given, fit.seed if seed is None else seed)
+        reason = f"{method} of the rows of {more}"
+        info = running.described(work.model, work.data, method, reason, work.options, work.seed)
+        folder = _folder(base, name, work.model, work.data, info)
+        with running.alone(folder):
+            return running.run(replace(work, reason=reason, info=info), folder, progress)
+    posterior, more = _of_all_rows(fit, fit.bound_model.with_fitted_priors(), data, fit.data.memory())
+    given["chains"] = fit.posterior.sizes["chain"]
+    given["tune"] = max(1, given["tune"] // 5) if tune is None else tune
+    seed, options = fit.seed + 1 if seed is None else seed, options_of(engine(method).options, given, method)
+    group = fit.data_tree.children["partitions"].to_dataset()
+    labels, alphas = group["labels"].to_numpy()[:, -1], group["concentration"].to_numpy()[:, -1]
+    chains = posterior.joined(labels, alphas, seed, options)
+    model, bound = posterior.model, posterior.data
+    info = running.described(model, bound, method, f"{method} goes on from {more}", options, seed)
+    return running.carried_on(posterior, options, info, _folder(base, name, model, bound, info), chains, progress)
+
+
+def _of_all_rows(fit: Fitted, model: Model, data: Any, memory: Memory | None) -> tuple[Posterior, str]:
+    """The posterior of a model given the rows of a fit and new rows; and how many there are, in words."""
+    source = fit.model.data.model_copy(update={"table": None, "arrays": None, "tables": {}})
+    old = fit.data.dataset
+    new = read_dataset(source, None, data, fit.model.declared()).complete(old.columns).plain().with_truths_of(old)
+    bound = bind(model, longer(_without_unused(model, old, new), new), model.factors(), memory)
+    registry.load("families", model.model.family).check(model, bound.names())
+    n_rows, n_before = (len(d.labels[d.dataset.rows]) for d in (bound, fit.data))
+    return posterior_of(model, bound), f"a fit of {n_before:,} rows with {n_rows - n_before:,} more"
+
+
+def _folder(
+    base: str | os.PathLike[str] | None, name: str | None, model: Model, bound: Data, info: Mapping[str, Any]
+) -> RunFolder | None:
+    """The folder of the new run, if it has one, with what the run begins from."""
+    if base is None:
+        return None
+    folder = RunFolder.create(base, name or model.name)
+    folder.write_inputs(model, bound.dataset)
+    folder.write_info(dict(info))
+    return folder
+
+
+def _without_unused(model: Model, before: Dataset, new: Dataset) -> Dataset:
+    """The former rows without columns that the new rows lack and the model does not use."""
+    spare = {name for name, column in before.columns.items() if column.dims == (before.rows,)} - new.columns.keys()
+    if spare and not _fits_without(model, before, spare):
+        spare = {name for name in spare if _fits_without(model, before, {name})}
+    return replace(before, columns={name: c for name, c in before.columns.items() if name not in spare})
+
+
+def _fits_without(model: Model, data: Dataset, names: Set[str]) -> bool:
+    """Whether the model can be fitted to data without some columns."""
+    rest = replace(data, columns={name: column for name, column in data.columns.items() if name not in names})
+    try:
+        bound = bind(model, rest, model.factors())
+        registry.load("families", model.model.family).check(model, bound.names())
+        posterior_of(model, bound)
+    except BayeslabError:
+        return False
+    return True
+
+
+def longer(first: Dataset, second: Dataset) -> Dataset:
+    """The rows of two tables, concatenated.
+
+    Raises
+    ------
+    DataError
+        A column is missing or has another type.
+    """
+    columns = {}
+    for name, column in first.columns.items():
+        if column.dims != (first.rows,):
+            columns[name] = column
+            continue
+        if name not in second.columns:
+            raise DataError(f"the new rows have no column '{name}', which the fit has", code="unknown-column")
+        other = second.columns[name]
+        if other.dims is None or len(other.dims) != 1 or other.text != column.text:
+            raise DataError(
+                f"column '{name}' of the new rows is not of the kind that it has in the fit", code="other-kind"
+            )
+        missing = None
+        if column.missing is not None or other.missing is not None:
+            missing = np.concatenate([column.absent(), other.absent()])
+        values = np.concatenate([column.values, other.values])
+        columns[name] = Column(values, column.dims, missing, _order(name, column, other), column.truth)
+    levels = {dim: names for dim, names in first.levels.items() if dim != first.rows}
+    if first.rows in first.levels and second.rows in second.levels:
+        levels[first.rows] = np.concatenate([first.levels[first.rows], second.levels[second.rows]])
+    return Dataset(columns, first.rows, levels)
+
+
+def _order(name: str, column: Column, other: Column) -> tuple[str, ...] | None:
+    """The order of the levels of a column, if the data of the fit have one."""
+    if column.order is None:
+        return None
+    strange = sorted(set(other.values[~other.absent()]) - set(column.order))
+    if strange:
+        raise DataError(
+            f"column '{name}' of the new rows has '{strange[0]}', which has no place in the order of the fit's levels,"
+            f" {' < '.join(column.order)}",
+            code="unknown-level",
+        )
+    return column.order
