@@ -168,8 +168,8 @@ class RunFolder:
             Another process works here, the folder cannot be written to, or its chains are links to elsewhere.
         """
         for place in (self.path / "chains", *(self.path / "chains").glob("chain-*")):
-            if place.is_symlink():
-                # Files would be written, and unfinished ones removed, outside of the run folder.
+            if place.is_symlink() and place.suffix != ".npz":
+                # Files would be written, and unfinished ones removed, outside of the run folder. A file is replaced.
                 raise RunError(
                     "is a link; a run is worked on only where all of its chains are: put there what it refers to",
                     where=shown(place),
