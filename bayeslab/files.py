@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import stat
@@ -18,6 +19,7 @@ import numpy as np
 from bayeslab.errors import BayeslabError, DataError, RunError
 
 __all__ = [
+    "digest_of",
     "is_there",
     "memory_size",
     "ordinary_size",
@@ -167,3 +169,13 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
         raise RunError(
             f"missing or damaged: {error or type(error).__name__}", where=shown(path), code="damaged"
         ) from None
+
+
+def digest_of(arrays: Mapping[str, np.ndarray]) -> str:
+    """The SHA-256 of arrays and their names."""
+    whole = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        whole.update(f"{name}\0{array.dtype.str}{array.shape}".encode())
+        whole.update(np.ascontiguousarray(array).tobytes())
+    return whole.hexdigest()

@@ -493,8 +493,8 @@ class Network(Declaring):
         codes = self.codes(table)
         missing = [v for k, v in enumerate(self.states) if np.any(codes[:, k] < 0)]
         wanted = missing if targets is None else names_of(targets)
-        model = self._discrete("exact inference by tables")
-        posterior = (JointTable(model) if is_small(model, len(codes)) else self.tree).query_many(codes, wanted)
+        small = isinstance(self._solver, JointTable) and is_small(self._solver.model, len(codes))
+        posterior = (self._solver if small else self.tree).query_many(codes, wanted)
         columns = {"log_evidence": posterior.log_evidence}
         for v in wanted:
             columns |= {f"P({v}={s})": posterior.marginals[v][:, i] for i, s in enumerate(self.states[v])}

@@ -110,7 +110,8 @@ def _of_all_rows(fit: Fitted, model: Model, data: Any, memory: Memory | None) ->
     source = fit.model.data.model_copy(update={"table": None, "arrays": None, "tables": {}})
     old = fit.data.dataset
     new = read_dataset(source, None, data, fit.model.declared()).complete(old.columns).plain().with_truths_of(old)
-    bound = bind(model, longer(_without_unused(model, old, new), new), model.factors(), memory)
+    whole = longer(_without_unused(model, old, new, fit.info["method"]), new)
+    bound = bind(model, whole, model.factors(), memory)
     registry.load("families", model.model.family).check(model, bound.names())
     n_rows, n_before = (len(d.labels[d.dataset.rows]) for d in (bound, fit.data))
     return posterior_of(model, bound), f"a fit of {n_before:,} rows with {n_rows - n_before:,} more"
@@ -128,24 +129,23 @@ def _folder(
     return folder
 
 
-def _without_unused(model: Model, before: Dataset, new: Dataset) -> Dataset:
+def _without_unused(model: Model, before: Dataset, new: Dataset, method: str) -> Dataset:
     """The former rows without columns that the new rows lack and the model does not use."""
     spare = {name for name, column in before.columns.items() if column.dims == (before.rows,)} - new.columns.keys()
-    if spare and not _fits_without(model, before, spare):
-        spare = {name for name in spare if _fits_without(model, before, {name})}
+    if spare and not _fits_without(model, before, spare, method):
+        spare = {name for name in spare if _fits_without(model, before, {name}, method)}
     return replace(before, columns={name: c for name, c in before.columns.items() if name not in spare})
 
 
-def _fits_without(model: Model, data: Dataset, names: Set[str]) -> bool:
-    """Whether the model can be fitted to data without some columns."""
+def _fits_without(model: Model, data: Dataset, names: Set[str], method: str) -> bool:
+    """Whether the model can be fitted by a method to data without some columns."""
     rest = replace(data, columns={name: column for name, column in data.columns.items() if name not in names})
     try:
         bound = bind(model, rest, model.factors())
         registry.load("families", model.model.family).check(model, bound.names())
-        posterior_of(model, bound)
+        return not engine(method).refuse(posterior_of(model, bound))
     except BayeslabError:
         return False
-    return True
 
 
 def longer(first: Dataset, second: Dataset) -> Dataset:

@@ -39,7 +39,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.errors import BayeslabError, RunError, hint
-from bayeslab.files import memory_size, ordinary_size, read_npz, shown, write_npz, write_text
+from bayeslab.files import digest_of, memory_size, ordinary_size, read_npz, shown, write_npz, write_text
 from bayeslab.labelled import Group
 from bayeslab.language.model_file import dump, load
 from bayeslab.language.spec import Model
@@ -292,7 +292,7 @@ class RunFolder:
         arrays = read_npz(path)
         arrays.pop(_ORIGIN, None)
         # Chains of older runs have none.
-        if _DIGEST in arrays and str(arrays.pop(_DIGEST)) != _digest(arrays):
+        if _DIGEST in arrays and str(arrays.pop(_DIGEST)) != digest_of(arrays):
             raise RunError(
                 "damaged: the draws are not those that were written (their digest differs)",
                 where=shown(path),
@@ -303,7 +303,7 @@ class RunFolder:
     def write(self, chain: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Write a chain, completely or not at all, with the digest of its origin."""
         self._chain(chain).parent.mkdir(exist_ok=True)
-        digest = _digest(arrays)
+        digest = digest_of(arrays)
         origin = _origin(self.info(), chain, digest)
         write_npz(self._chain(chain), {**arrays, _DIGEST: np.array(digest), _ORIGIN: np.array(origin)})
 
@@ -586,13 +586,3 @@ def _origin(info: Mapping[str, Any], chain: int, draws: str) -> str:
     names = ("seed", "method", "options", "model_digest", "data_digests")
     content = [chain, draws, {name: info[name] for name in names}]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _digest(arrays: Mapping[str, np.ndarray]) -> str:
-    """A digest of arrays and their names."""
-    whole = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.asarray(arrays[name])
-        whole.update(f"{name}\0{array.dtype.str}{array.shape}".encode())
-        whole.update(np.ascontiguousarray(array).tobytes())
-    return whole.hexdigest()

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.errors import RunError
+from bayeslab.files import digest_of
 from bayeslab.structure.chains import State, load
 from bayeslab.structure.chains.toolbox.common import ready
 from bayeslab.structure.chains.toolbox.tempering import Tempered, scaled
@@ -328,12 +329,8 @@ def _origin(job: str, chain: Chain, arrays: Arrays) -> str:
 
     Without it a segment of another chain would be taken for one of this chain, and copies of a chain agree perfectly.
     """
-    whole = hashlib.sha256(json.dumps([job, chain.number, chain.origin]).encode())
-    for name in sorted(arrays):
-        array = np.asarray(arrays[name])
-        whole.update(f"{name}\0{array.dtype.str}{array.shape}".encode())
-        whole.update(np.ascontiguousarray(array).tobytes())
-    return whole.hexdigest()
+    place = [job, chain.number, chain.origin, digest_of(arrays)]
+    return hashlib.sha256(json.dumps(place).encode()).hexdigest()
 
 
 def _stored(job: str, chain: Chain, arrays: Arrays) -> dict[str, NDArray[Any]]:
