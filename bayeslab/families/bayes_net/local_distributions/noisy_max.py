@@ -40,14 +40,6 @@ class Cause:
         assert self.parent is not None
         return np.isin(np.arange(self.place.sizes[self.parent]), self.present).astype(float)
 
-    def by_row(self) -> np.ndarray:
-        """The same for every row of the table; of many parents these are many rows."""
-        if self.parent is None:
-            return np.ones(math.prod(self.place.sizes))
-        sizes = self.place.sizes
-        along = [-1 if k == self.parent else 1 for k in range(len(sizes))]
-        return np.broadcast_to(self.by_state().reshape(along), sizes).reshape(-1)
-
 
 @dataclass(frozen=True, eq=False)
 class NoisyMax:
@@ -75,34 +67,20 @@ class NoisyMax:
         return table
 
     def table(self, value: Value, xp: Any) -> Any:
-        if xp is np:
-            return self._numbers(value)
-        total: Any = 1.0
+        n, sizes, total = len(self.order), self.place.sizes, np.ones((1, len(self.order)))
+        factors: list[Any] = [np.ones((size, n)) for size in sizes]
         for cause, effect in self.effects:
-            there, below = cause.by_row(), self._below(effect, value, xp)
-            total = total * (there[:, None] * below[None, :] + (1.0 - there[:, None]))
-        first = total[:, :1]
-        table = xp.concatenate([first, total[:, 1:] - total[:, :-1]], axis=1)
-        back = np.argsort(self.order)
-        return xp.reshape(table[:, back], self.place.shape)
-
-    def _numbers(self, value: Value) -> np.ndarray:
-        """The table, parent by parent: the last of many parents alone takes as long as all others together."""
-        total = np.ones((1, len(self.order)))
-        factors = [np.ones((n, len(self.order))) for n in self.place.sizes]
-        for cause, effect in self.effects:
-            below = np.asarray(self._below(effect, value, np))
-            if cause.parent is not None:
-                there = cause.by_state()[:, None]
-                factors[cause.parent] *= there * below + (1.0 - there)
-        for factor in factors:
-            total = (total[:, None, :] * factor).reshape(-1, len(self.order))
-        for cause, effect in self.effects:
+            below = self._below(effect, value, xp)[None, :]
             if cause.parent is None:
-                total *= np.asarray(self._below(effect, value, np))
-        table = np.empty((len(total), len(self.order)))
-        table[:, self.order] = np.diff(total, axis=1, prepend=0.0)
-        return table.reshape(self.place.shape)
+                total = total * below
+            else:
+                there = cause.by_state()[:, None]
+                factors[cause.parent] = factors[cause.parent] * (there * below + (1.0 - there))
+        # Parent by parent: the last of many parents alone takes as long as all others together.
+        for k, factor in enumerate(factors):
+            total = xp.reshape(total[:, None, :] * factor[None, :, :], (math.prod(sizes[: k + 1]), n))
+        table = xp.concatenate([total[:, :1], total[:, 1:] - total[:, :-1]], axis=1)
+        return xp.reshape(table[:, np.argsort(self.order)], self.place.shape)
 
     def _below(self, effect: Any, value: Value, xp: Any) -> Any:
         """P(effect ≤ x) for each state x in increasing order."""
