@@ -125,17 +125,17 @@ def written_places(spec: Regression, nodes: Mapping[str, str]) -> Iterator[None]
         written |= {("missing", name): prior for name, prior in spec.missing.items()}
         for path, prior in written.items():
             if prior == text:
-                message = _of_priors(error.message, nodes) if path[0] == "priors" else error.message
+                unknown = path[0] == "priors" and error.code == "model.unknown-name"
+                message = _no_parameter(prior, error.offset, nodes) if unknown else error.message
                 raise type(error)(message, path=("model", *path), offset=error.offset, code=error.code) from None
         raise
 
 
-def _of_priors(message: str, nodes: Mapping[str, str]) -> str:
-    """The message about a name that a prior cannot use; it may be that of a column, which the graph does not have."""
-    unknown = re.match(r"'([^']*)' is neither a node, a column", message)
-    if unknown is None:
-        return message
-    name, known = unknown[1], {node.partition("[")[0] for node in nodes}
+def _no_parameter(prior: str, offset: int, nodes: Mapping[str, str]) -> str:
+    """The message about the name at an offset of a prior; it may be that of a column, which priors cannot use."""
+    word = re.match(r"\w+", prior.encode()[offset:].decode())
+    name = word[0] if word else prior
+    known = {node.partition("[")[0] for node in nodes}
     known = {node for node in known if not node.startswith(("_", "pick_", "design"))}
     return (
         f"'{name}' is no parameter of this regression, and a prior uses no column of the data{hint(name, known)}; if it"
