@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,27 +82,58 @@ def updated(
         )
     if fit.data.dataset.rows not in fit.data.labels:
         raise OptionError("the data of this fit are not rows of a table: fit all data together", code="not-applicable")
-    given = dict(fit.info["options"])
-    given |= {k: v for k, v in {"draws": draws, "tune": tune, "cores": cores}.items() if v is not None}
+    options = {k: v for k, v in {"draws": draws, "tune": tune, "cores": cores}.items() if v is not None}
     base = runs if runs is not None else fit.folder.parent if fit.folder is not None else None
-    if not fit.has_group("partitions"):
-        posterior, more = _of_all_rows(fit, fit.model, data, None)
-        work = prepared(posterior, method, given, fit.seed if seed is None else seed)
-        reason = f"{method} of the rows of {more}"
-        info = running.described(work.model, work.data, method, reason, work.options, work.seed)
-        folder = _folder(base, name, work.model, work.data, info)
-        with running.alone(folder):
-            return running.run(replace(work, reason=reason, info=info), folder, progress)
-    posterior, more = _of_all_rows(fit, fit.bound_model.with_fitted_priors(), data, fit.data.memory())
-    given["chains"] = fit.posterior.sizes["chain"]
-    given["tune"] = max(1, given["tune"] // 5) if tune is None else tune
-    seed, options = fit.seed + 1 if seed is None else seed, options_of(engine(method).options, given, method)
+    add = _continued if fit.has_group("partitions") else _refitted
+    return add(fit, data, options, seed, _Place(base, name), progress)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where runs are stored, and the name of the new one: each may be None."""
+
+    base: str | os.PathLike[str] | None
+    name: str | None
+
+    def folder(self, model: Model, bound: Data, info: Mapping[str, Any]) -> RunFolder | None:
+        """The folder of the new run, with what it begins from; None if runs are not stored."""
+        if self.base is None:
+            return None
+        folder = RunFolder.create(self.base, self.name or model.name)
+        folder.write_inputs(model, bound.dataset)
+        folder.write_info(dict(info))
+        return folder
+
+
+def _refitted(
+    fit: Fitted, data: Any, options: Mapping[str, Any], seed: int | None, place: _Place, progress: bool
+) -> Fitted:
+    """The model fitted anew to all rows."""
+    method = fit.info["method"]
+    posterior, reason = _of_all_rows(fit, fit.model, data, None)
+    work = prepared(posterior, method, {**fit.info["options"], **options}, fit.seed if seed is None else seed)
+    reason = f"{method} of the rows of {reason}"
+    info = running.described(work.model, work.data, method, reason, work.options, work.seed)
+    folder = place.folder(work.model, work.data, info)
+    with running.alone(folder):
+        return running.run(replace(work, reason=reason, info=info), folder, progress)
+
+
+def _continued(
+    fit: Fitted, data: Any, options: Mapping[str, Any], seed: int | None, place: _Place, progress: bool
+) -> Fitted:
+    """Chains that start from the last partitions, with the new rows assigned."""
+    method, before = fit.info["method"], fit.info["options"]
+    posterior, reason = _of_all_rows(fit, fit.bound_model.with_fitted_priors(), data, fit.data.memory())
+    kept = {"chains": fit.posterior.sizes["chain"], "tune": max(1, before["tune"] // 5)}
+    settings = options_of(engine(method).options, {**before, **kept, **options}, method)
+    seed = fit.seed + 1 if seed is None else seed
     group = fit.data_tree.children["partitions"].to_dataset()
     labels, alphas = group["labels"].to_numpy()[:, -1], group["concentration"].to_numpy()[:, -1]
-    chains = posterior.joined(labels, alphas, seed, options)
+    chains = posterior.joined(labels, alphas, seed, settings)
     model, bound = posterior.model, posterior.data
-    info = running.described(model, bound, method, f"{method} goes on from {more}", options, seed)
-    return running.carried_on(posterior, options, info, _folder(base, name, model, bound, info), chains, progress)
+    info = running.described(model, bound, method, f"{method} goes on from {reason}", settings, seed)
+    return running.carried_on(posterior, settings, info, place.folder(model, bound, info), chains, progress)
 
 
 def _of_all_rows(fit: Fitted, model: Model, data: Any, memory: Memory | None) -> tuple[Posterior, str]:
@@ -115,18 +146,6 @@ def _of_all_rows(fit: Fitted, model: Model, data: Any, memory: Memory | None) ->
     registry.load("families", model.model.family).check(model, bound.names())
     n_rows, n_before = (len(d.labels[d.dataset.rows]) for d in (bound, fit.data))
     return posterior_of(model, bound), f"a fit of {n_before:,} rows with {n_rows - n_before:,} more"
-
-
-def _folder(
-    base: str | os.PathLike[str] | None, name: str | None, model: Model, bound: Data, info: Mapping[str, Any]
-) -> RunFolder | None:
-    """The folder of the new run, if it has one, with what the run begins from."""
-    if base is None:
-        return None
-    folder = RunFolder.create(base, name or model.name)
-    folder.write_inputs(model, bound.dataset)
-    folder.write_info(dict(info))
-    return folder
 
 
 def _without_unused(model: Model, before: Dataset, new: Dataset, method: str) -> Dataset:

@@ -40,6 +40,14 @@ class Cause:
         assert self.parent is not None
         return np.isin(np.arange(self.place.sizes[self.parent]), self.present).astype(float)
 
+    def by_row(self) -> np.ndarray:
+        """1 for the rows of the table in which the cause is present, else 0: of many parents these are many."""
+        if self.parent is None:
+            return np.ones(math.prod(self.place.sizes))
+        sizes = self.place.sizes
+        along = [-1 if k == self.parent else 1 for k in range(len(sizes))]
+        return np.broadcast_to(self.by_state().reshape(along), sizes).reshape(-1)
+
 
 @dataclass(frozen=True, eq=False)
 class NoisyMax:
