@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from bayeslab.results.fit import Fit as Fit
     from bayeslab.results.learner import plot_regions as plot_regions
     from bayeslab.results.predict import simulate as simulate
+    from bayeslab.results.priors import priors as priors
     from bayeslab.results.validation_curve import validation_curve as validation_curve
     from bayeslab.shipped import load_example as load_example
     from bayeslab.structures import learn as learn
@@ -92,6 +93,7 @@ _PUBLIC = {
     "network": ("bayeslab.networks", "network"),
     "open": ("bayeslab.fitting", "open_run"),
     "plot_regions": ("bayeslab.results.learner", "plot_regions"),
+    "priors": ("bayeslab.results.priors", "priors"),
     "resume": ("bayeslab.fitting", "resume"),
     "save": ("bayeslab.language.model_file", "save"),
     "score": ("bayeslab.graph_scores", "score"),

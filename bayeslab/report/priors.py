@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from bayeslab.distributions import DISTRIBUTIONS, SCALARS, log_densities
 from bayeslab.errors import BayeslabError
-from bayeslab.language.nodes import nodes_of
 from bayeslab.language.numeric_priors import has_numbers, read_prior
 from bayeslab.report.contract import Reported
+from bayeslab.results.priors import prior_texts
 
 __all__ = ["Priors", "priors_of"]
 
@@ -60,21 +60,7 @@ class Priors:
 
 def priors_of(fit: Reported) -> Priors:
     """The priors of a fit: those of its family, or those of the random nodes of its graph."""
-    if fit.model.model.is_learner or fit.has_group("parent_sets"):
+    if fit.has_group("parent_sets"):
         return Priors({})
-    texts = dict(fit.bound_model.priors())
-    written = getattr(fit.model.model, "nodes", None)
-    if not texts and isinstance(written, Mapping):
-        columns = fit.data.names()
-        nodes = nodes_of(written).values()
-        texts = {
-            node.name: node.expression.text for node in nodes if node.kind == "random" and node.name not in columns
-        }
-    # The family names vectors with their dimensions (``sd[group]``), and rows with their labels (``b[size]``).
     dims = {str(dim) for values in fit.posterior.data_vars.values() for dim in values.dims}
-    out = {}
-    for name, text in texts.items():
-        bare, bracket, inside = name.partition("[")
-        of_variable = bracket and {part.strip() for part in inside.rstrip("]").split(",")} <= dims
-        out[bare if of_variable else name] = text
-    return Priors(out)
+    return Priors(prior_texts(fit.bound_model, dims))

@@ -33,7 +33,7 @@ model:
 inference: {method: nuts}
 seed: 1
 """
-COMMANDS = ("check", "fit", "graph", "new", "predict", "schema", "show", "simulate")
+COMMANDS = ("check", "fit", "graph", "new", "predict", "priors", "schema", "show", "simulate")
 
 
 @pytest.fixture(scope="module")
@@ -300,3 +300,12 @@ def test_more_than_one_ctrl_c_leaves_no_traceback(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
+
+
+def test_priors(folder, capsys, tmp_path):
+    code, out, _ = call(capsys, "priors", folder / "tiny.yaml", "--draws", 100, "-o", tmp_path / "p.svg")
+    assert code == 0 and "prior predictive" in out and (tmp_path / "p.svg").read_text().count("<svg") == 1
+    code, out, _ = call(capsys, "priors", folder / "tiny.yaml", "--json")
+    shown = json.loads(out)
+    assert code == 0 and shown["priors"].keys() == {"a", "b"} and shown["outcomes"]["y"].keys() == {"prior", "data"}
+    refused(capsys, "option.unknown-format", "priors.txt", "priors", folder / "tiny.yaml", "-o", "priors.txt")
