@@ -135,6 +135,19 @@ def test_boost_residual(one):
         assert found.errors_[-1] < 0.1 * found.errors_[0]
 
 
+def test_a_fold_without_a_round_has_the_error_of_its_mean():
+    """Each fold's training rows are four of `x = 0, y = ±1`: no tree lowers the error of the mean."""
+    x, y = np.zeros(12), np.tile([1.0, -1.0], 6)
+    x[0] = 1  # in one fold this row is left out, and no tree splits the others
+    spec = {"family": "learner", "learner": "boosted_regression", "target": "y", "n_estimators": 3}
+    fit = bl.fit(bl.Model(model=spec), {"x": x, "y": y}, folds=12, seed=1, runs=None)
+    training, left_out = fit.learner._staged()
+    assert training.shape == left_out.shape == (12, 3)
+    others = y[1:]
+    assert training[0] == pytest.approx(others.std())
+    assert left_out[0] == pytest.approx(1 - others.mean())
+
+
 def test_weighted_training():
     """weighted-training: whole weights are copies of rows, for trees, naive Bayes, logistic regression and stumps."""
     rng = np.random.default_rng(5)
