@@ -45,6 +45,7 @@ from bayeslab.progress import reporter
 from bayeslab.results.common_scale import kinds, same_events, unlike_kinds
 from bayeslab.results.fit import Fit
 from bayeslab.results.fitted import bound_to
+from bayeslab.results.psis import good_k, smoothed_log_weights
 from bayeslab.streams import stream
 from bayeslab.workers import check_jobs, each
 
@@ -60,6 +61,8 @@ Array = NDArray[np.float64]
 LOSSES = {"brier", "cost", "rmse", "mae"}
 # Default margin below which scores count as equal: absolute for scores without a unit, else relative to their scale.
 _MARGIN = 0.01
+# Fewer draws, such as a point, have no tail by which to judge a mean over them.
+_TAIL = 100
 # Scores with a smaller relative difference differ by rounding only.
 _ROUNDING = 1e-12
 
@@ -530,8 +533,10 @@ def _scored(
         test = entry.whole.dataset.take(split.outside)
         predicted = _predicted(fit, task, test)
         # Class probabilities are already averaged over the posterior.
-        density = _log_densities(fit, task, test) if task.classes is None else None
-        return predicted, density, _problems(fit)
+        at_draws = _log_densities(fit, task, test) if task.classes is None else None
+        if at_draws is None:
+            return predicted, None, _problems(fit)
+        return predicted, _averaged(at_draws), _problems(fit) or _far_off(at_draws)
 
 
 def _both_sides(
@@ -606,9 +611,7 @@ def _silent(task: _Task) -> OptionError:
 
 
 def _log_densities(fit: Fit, task: _Task, test: Dataset) -> Array | None:
-    """Log predictive density of each outcome; None where the model has none."""
-    from scipy.special import logsumexp
-
+    """Log density of each outcome at every draw (draws, rows); None where the model has none."""
     from bayeslab.results.predict import log_likelihood
 
     if fit.bound_model.outcomes() != (task.target,):
@@ -619,8 +622,28 @@ def _log_densities(fit: Fit, task: _Task, test: Dataset) -> Array | None:
         return None
     if task.target not in terms or terms[task.target].ndim != 3:
         return None
-    values = terms[task.target].to_numpy().reshape(-1, terms[task.target].shape[-1])
-    return np.asarray(logsumexp(values, axis=0) - np.log(len(values)))
+    return np.asarray(terms[task.target].to_numpy().reshape(-1, terms[task.target].shape[-1]))
+
+
+def _averaged(at_draws: Array) -> Array:
+    """Log predictive density of each outcome: that of the mean of its densities over draws."""
+    from scipy.special import logsumexp
+
+    return np.asarray(logsumexp(at_draws, axis=0) - np.log(len(at_draws)))
+
+
+def _far_off(at_draws: Array) -> list[str]:
+    """A problem if the density of some outcome is that of the few draws nearest to it, by its Pareto shape."""
+    possible = np.isfinite(at_draws.max(axis=0))
+    if len(at_draws) < _TAIL or not possible.any():
+        return []
+    _, shape = smoothed_log_weights(at_draws[:, possible].T)
+    if not np.any(shape > good_k(len(at_draws))):
+        return []
+    return [
+        "an outcome lies so far from its prediction that its log density, a mean over draws, depends on the few draws"
+        " nearest to it: the log score is uncertain, mostly too low (compare bridges such distances)"
+    ]
 
 
 def _measures(task: _Task, predicted: Array, outcome: NDArray[Any], log_density: Array | None) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import runpy
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pandas as pd
 import pymc as pm
 import pytensor
 import pytest
+from scipy import special, stats
 
 import bayeslab as bl
 from bayeslab.preparation import bound
@@ -393,6 +395,37 @@ def test_missing_words_and_semicolons_are_read_alike(tmp_path):
     bl.save(bl.Model(data=data, model={"family": "graph", "nodes": nodes}), tmp_path / "m.yaml")
     (tmp_path / "s.py").write_text(bl.export(tmp_path / "m.yaml", folder=tmp_path))
     agree(bl.to_pymc(tmp_path / "m.yaml"), run(tmp_path / "s.py"), constant=1e-9)
+
+
+def paths_evidence(y: np.ndarray, mu: float, means: np.ndarray) -> float:
+    """The log density of a few rows, over all paths of two states that last 1 + Poisson(mu) rows."""
+    terms = []
+    for path in itertools.product(range(2), repeat=len(y)):
+        *ended, last = [len(list(run)) for _, run in itertools.groupby(path)]
+        lasting = stats.poisson.logpmf(np.array(ended) - 1, mu).sum() + stats.poisson.logsf(last - 2, mu)
+        terms.append(np.log(0.5) + lasting + stats.norm.logpdf(y, means[list(path)]).sum())
+    return special.logsumexp(terms)
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("longest", [30, 300])
+def test_durations_too_improbable_for_64_bits_leave_a_script_its_density_and_gradient(tmp_path, longest):
+    y, mu, means = np.array([0.1, 0.4, 2.9, 3.3, 2.2, -0.5, 0.3, 2.8]), 2.0, np.array([0.0, 3.0])
+    pd.DataFrame({"y": y}).to_csv(tmp_path / "t.csv", index=False)
+    durations = {"longest": longest, "law": "poisson"}
+    spec = {"family": "hmm", "columns": ["y"], "states": 2, "initial": "uniform", "durations": durations}
+    bl.save(bl.Model(data={"table": "t.csv"}, model=spec | {"parameters": {"sd": 1}}), tmp_path / "m.yaml")
+    (tmp_path / "s.py").write_text(bl.export(tmp_path / "m.yaml", folder=tmp_path))
+    script = Density.of(run(tmp_path / "s.py"))
+    center, width = y.mean(), 10
+    heights, slope = [], []
+    for rate in (mu - 1e-4, mu, mu + 1e-4):
+        height, slopes = script.at({"duration_mu": np.full(2, rate), "mean": means})
+        prior = 2 * stats.gamma.logpdf(rate, 1, scale=longest / 2) + stats.norm.logpdf(means, center, width).sum()
+        assert height == pytest.approx(prior + paths_evidence(y, rate, means), rel=1e-9)
+        heights.append(height)
+        slope.append(slopes["duration_mu"].sum())
+    assert slope[1] == pytest.approx((heights[2] - heights[0]) / 2e-4, rel=1e-4)
 
 
 def test_data_in_memory_are_in_no_script():

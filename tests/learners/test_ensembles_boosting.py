@@ -135,6 +135,18 @@ def test_boost_residual(one):
         assert found.errors_[-1] < 0.1 * found.errors_[0]
 
 
+def test_a_fold_without_a_round_has_the_error_of_its_mean():
+    """Where the first row is left out the others have one input, and their mean is 0: nothing lowers its error."""
+    x, y = np.zeros(11), np.array([3.0, *[1.0, -1.0] * 5])
+    x[0] = 1
+    spec = {"family": "learner", "learner": "boosted_regression", "target": "y", "n_estimators": 3}
+    fit = bl.fit(bl.Model(model=spec), {"x": x, "y": y}, folds=11, seed=1, runs=None)
+    training, left_out = fit.learner._staged()
+    (fold,) = np.flatnonzero(left_out[:, 0] == 3.0)
+    np.testing.assert_array_equal(left_out[fold], 3.0)
+    np.testing.assert_array_equal(training[fold], 1.0)
+
+
 def test_weighted_training():
     """weighted-training: whole weights are copies of rows, for trees, naive Bayes, logistic regression and stumps."""
     rng = np.random.default_rng(5)

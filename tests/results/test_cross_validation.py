@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import cross_val_score
@@ -79,6 +80,24 @@ def test_leave_one_out_of_least_squares():
     assert {"rmse", "mae", "log_score"} <= set(found.measures)
     gap = found.difference("lines", "bayes", "rmse", margin=0.05)
     assert gap.same > 0.9
+
+
+@pytest.mark.parametrize("outlier", [1.5, 20.0])
+def test_densities_of_few_draws_are_in_doubt(outlier):
+    """Means over draws of an unknown mean are right for ordinary outcomes, and a note says where they are not."""
+    y = np.array([0.3, -0.8, 1.1, 0.2, -0.4, outlier])
+    nodes = {"mu": "Normal(0, 10)", "y[row]": "Normal(mu * one, 1)"}
+    model = bl.Model(name="mean", data={"rows": "row"}, model={"family": "graph", "nodes": nodes})
+    found = bl.cross_validate({"mean": model}, {"y": y, "one": np.ones(len(y))}, folds="loo", progress=False)
+    precision = 1 / 100 + len(y) - 1
+    exact = stats.norm.logpdf(y, (y.sum() - y) / precision, np.sqrt(1 + 1 / precision)).mean()
+    score = found.table.loc["mean", "log_score"]
+    if outlier < 2:
+        assert score == pytest.approx(exact, abs=0.02)
+        assert not found.notes()
+    else:
+        assert score < exact - 1  # the doubt is not about nothing
+        assert any("few draws" in note for note in found.notes())
 
 
 def test_classes_are_scored_by_hand():

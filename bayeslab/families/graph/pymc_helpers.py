@@ -117,7 +117,9 @@ def segments_log_evidence(log_likelihood, initial, P, durations, starts):
     starts (time,): whether a chain starts at this time.
     """
     lasts = pt.cumsum(durations[:, ::-1], axis=1)[:, ::-1]  # at least so long
-    ends, lasts_on = durations / lasts, lasts[:, 1:] / lasts[:, :-1]
+    possible = lasts > 1e-150  # no state lasts longer; gradients divide by the square
+    at_least = pt.switch(possible, lasts, 1.0)
+    ends, lasts_on = pt.switch(possible, durations / at_least, 1.0), lasts[:, 1:] / at_least[:, :-1]
     largest = pt.max(log_likelihood, axis=1, keepdims=True)
 
     def step(likelihood, start, segments, initial, P, ends, lasts_on):

@@ -464,10 +464,15 @@ class Learned:
         """Error rate, or root mean squared error, after each round; empty if there are no rounds."""
         if not hasattr(self.learner, "staged_predict"):
             return np.zeros(0)
-        stages = self.learner.staged_predict(self.pipeline[:-1].transform(matrix))
+        rows = self.pipeline[:-1].transform(matrix)
+        errors = [self._error(prediction, outcome) for prediction in self.learner.staged_predict(rows)]
+        # Boosting ends before its first round where no learner lowers the error.
+        return np.array(errors or [self._error(self.learner.predict(rows), outcome)])
+
+    def _error(self, prediction: Array, outcome: NDArray[Any]) -> float:
         if self.classes is None:
-            return np.array([np.sqrt(np.mean((prediction - outcome) ** 2)) for prediction in stages])
-        return np.array([np.mean(prediction != outcome) for prediction in stages])
+            return float(np.sqrt(np.mean((prediction - outcome) ** 2)))
+        return float(np.mean(prediction != outcome))
 
 
 def answers(estimator: Any, matrix: Array, classes: np.ndarray | None) -> Array:
