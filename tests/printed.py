@@ -8,8 +8,9 @@ from statistics import median
 __all__ = ["LABEL", "missing", "same"]
 
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
-# Which of many quantities is the worst, and how far an optimiser went and from which start, hang on the last digits.
-CHANCE = re.compile(r"\((?:worst|least|gradient norm)[^)]*\)+|after [\d,]+ steps")
+# Which of many quantities is the worst, and how far an optimiser went and from which start, hang on the last digits. The
+# largest of many Pareto k is the most variable of them: that it passes is compared.
+CHANCE = re.compile(r"\((?:worst|least|gradient norm)[^)]*\)+|after [\d,]+ steps|Pareto k at most 0\.\d+")
 # Numbers in what a quantity is called, as in ``theta[3]``, are letters.
 LABEL = re.compile(r"\w\[[^\[\]]*\]")
 LETTERS = str.maketrans("0123456789", "ⓞⓐⓑⓒⓓⓔⓕⓖⓗⓘ")

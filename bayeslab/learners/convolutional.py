@@ -22,6 +22,7 @@ References
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -58,6 +59,7 @@ __all__ = [
 ]
 
 Single = NDArray[np.float32]
+Numbers = NDArray[np.floating[Any]]
 
 TASKS = ("classification",)
 CATEGORIES: Literal["codes", "indicators"] = "indicators"
@@ -145,7 +147,7 @@ def padded(X: Any) -> Single:
     return np.pad(images, ((0, 0), (before, after), (before, after)))
 
 
-def _windows(images: Single, kernel: int, stride: int, padding: int) -> Single:
+def _windows(images: Numbers, kernel: int, stride: int, padding: int) -> Numbers:
     """Return the receptive field of each unit, (images * units, maps * kernel * kernel).
 
     ``images`` has the shape (images, maps, side, side).
@@ -156,7 +158,7 @@ def _windows(images: Single, kernel: int, stride: int, padding: int) -> Single:
     return np.ascontiguousarray(windows.transpose(0, 2, 3, 1, 4, 5)).reshape(-1, n_maps * kernel * kernel)
 
 
-def maps(layers: list[tuple[Single, Single]], images: Single, shape: Shape) -> list[Single]:
+def maps(layers: Sequence[tuple[Numbers, Numbers]], images: Numbers, shape: Shape) -> list[Any]:
     """Return receptive fields and outputs by layer: windows, maps, windows, maps, hidden units, probabilities."""
     _, first, second = shape.sides
     (w1, b1), (w2, b2), (w3, b3), (w4, b4) = layers
@@ -315,11 +317,15 @@ class Convolutional(ClassifierMixin, Estimator, options=Options):
         return self._says(self._images(X))
 
     def _says(self, images: Single) -> np.ndarray:
-        """Return the class probabilities of padded images."""
-        layers = split_windows(self.weights_, self.shape_.shapes(len(self.classes_)))
-        blocks = (images[at : at + 256] for at in range(0, len(images), 256))
-        out = np.concatenate([maps(layers, x, self.shape_)[-1] for x in blocks]).astype(float)
-        return np.asarray(out / out.sum(axis=1, keepdims=True))
+        """Return the class probabilities of padded images.
+
+        They are computed in double precision: in single precision some processors round the products of a row
+        differently when other rows stand beside it.
+        """
+        single = split_windows(self.weights_, self.shape_.shapes(len(self.classes_)))
+        layers = [(w.astype(np.float64), b.astype(np.float64)) for w, b in single]
+        blocks = (images[at : at + 256].astype(np.float64) for at in range(0, len(images), 256))
+        return np.concatenate([maps(layers, x, self.shape_)[-1] for x in blocks])
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with the greatest probability."""
