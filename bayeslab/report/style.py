@@ -35,6 +35,8 @@ tbody tr:hover {background: var(--shade)} th button {all: unset; cursor: pointer
 th button:hover {text-decoration: underline} :focus-visible {outline: 2px solid var(--accent); outline-offset: 2px}
 details {margin: .8em 0} summary {cursor: pointer; color: var(--accent)}
 pre {background: var(--shade); padding: .8em; border-radius: 4px; font-size: .87em; line-height: 1.4}
+button.copy {font: inherit; color: var(--accent); background: none; border: 1px solid var(--line);
+  border-radius: 3px; padding: .1em .6em; margin-top: .4em; cursor: pointer}
 code {font-family: ui-monospace, monospace; font-size: .95em} input {font: inherit; padding: .2em .5em; max-width: 100%;
   color: inherit; background: var(--paper); border: 1px solid var(--line); border-radius: 3px}
 figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-size: .9em}
@@ -76,7 +78,7 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 .net .p {text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums}
 .net .bar {background: var(--shade); height: .8em;
   align-self: center} .net .bar span {display: block; height: 100%; background: var(--accent)}
-@media print {body {max-width: none; padding: 0; font-size: 10pt} nav, .search {display: none}
+@media print {body {max-width: none; padding: 0; font-size: 10pt} nav, .search, button.copy {display: none}
   h2 {break-after: avoid} figure, .chart, tr {break-inside: avoid} .scroll, .graph, pre {overflow: visible}
   pre {white-space: pre-wrap} table {font-size: 8.5pt}}
 @media (max-width: 30em) {.whatif label {grid-template-columns: 8em 1fr 3.5em}
@@ -336,6 +338,20 @@ for (const panel of document.querySelectorAll(".forest")) {
   order.addEventListener("change", draw); list.addEventListener("change", draw);
   panel.hidden = false;
   fill();
+}
+// Copying of the text beside a button; without the clipboard, it is selected for the reader to copy.
+for (const button of document.querySelectorAll("button.copy")) {
+  const source = button.parentElement.querySelector("pre");
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(source);
+      button.textContent = "Selected: copy it with the keyboard";
+    }
+  });
 }
 for (const note of document.querySelectorAll(".noscript")) note.hidden = true;
 addEventListener("beforeprint", () => {

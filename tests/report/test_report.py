@@ -19,12 +19,14 @@ from scipy import stats
 import bayeslab as bl
 from bayeslab.errors import OptionError
 from bayeslab.fitting import prepare
+from bayeslab.language.model_file import dump
 from bayeslab.report import charts, style
 from bayeslab.report.markup import Markup, element, joined, table, text
 from bayeslab.report.page import html_of
 from bayeslab.results.fit import Fit
 from bayeslab.results.verdict import Finding, Verdict
 from tests.cli.calls import call, refused
+from tests.report.browser import attribute, dom, needs_browser, scripted
 
 MODELS = Path("models")
 EVIL = "<script>alert(1)</script>"
@@ -161,6 +163,44 @@ def test_intervals_of_draws_are_their_quantiles(fit):
     cells = re.search(r'<th scope="row">g</th>(.*?)</tr>', html)[1]
     shown = [float(x) for x in re.findall(r"-?\d+\.\d+", cells)][2:8]
     assert shown == pytest.approx(np.quantile(draws, [0.25, 0.75, 0.055, 0.945, 0.025, 0.975]), abs=0.01)
+
+
+def test_the_model_has_its_equations(fit):
+    assert "mu ~ Normal(0, 1)\ny[day] ~ Normal(mu, 1)<" in html_of({"level": fit})
+    model = bl.Model(name="line", model=bl.Regression(formula="y ~ x", priors={"b": "Normal(0, 1)"}), seed=1)
+    line = bl.fit(model, pd.DataFrame({"y": [1.0, 2.0, 4.0], "x": [1.0, 2.0, 3.0]}), runs=None, progress=False)
+    code = re.search(r"Equations</h3><pre[^>]*><code>(.*?)</code>", html_of({"line": line}), re.DOTALL)[1]
+    equations = dict(re.split(" [~=] ", one) for one in code.splitlines())
+    assert equations["b[predictor]"] == "Normal(0, 1)" and "Intercept_centred - " in equations["Intercept"]
+    assert "Intercept = " in code and "b[predictor] ~ " in code
+
+
+def test_densities_and_forests_have_a_grid_each(fit):
+    rng = np.random.default_rng(1)
+    draws = {"g": (("chain", "draw"), rng.normal(size=(4, 50)))}
+    draws["theta"] = (("chain", "draw", "item"), rng.normal(size=(4, 50, 3)))
+    grids = html_of({"a": with_posterior(fit, draws, item=list("xyz"))}).split('class="charts"')
+    assert any("Density of g" in part for part in grids)
+    assert not any("Density of g" in part and "Means and intervals of theta" in part for part in grids)
+
+
+@needs_browser
+@pytest.mark.slow(why="processes")
+@pytest.mark.parametrize("allowed", [True, False])
+def test_the_model_file_is_copied(fit, tmp_path, allowed):
+    page = html_of({"level": fit})
+    assert '<button type="button" class="copy" aria-live="polite" hidden>' in page
+    reader = """
+    const body = document.body.dataset, write = async (text) => {if (ALLOWED) body.copied = text; else throw new Error()};
+    Object.defineProperty(navigator, "clipboard", {value: {writeText: write}});
+    for (const part of document.querySelectorAll("details")) part.open = true;
+    const button = document.querySelector("button.copy");
+    button.click();
+    setTimeout(() => {body.selected = getSelection().toString(); body.says = button.textContent});
+    """
+    shown = dom(scripted(page, reader.replace("ALLOWED", json.dumps(allowed))), tmp_path)
+    assert attribute(shown, "data-copied" if allowed else "data-selected").strip() == dump(fit.model).strip()
+    assert attribute(shown, "data-says") == ("Copied" if allowed else "Selected: copy it with the keyboard")
 
 
 def with_posterior(fit, variables, **coords):
