@@ -104,7 +104,7 @@ def section(quantities: Quantities, priors: Priors, n_runs: int = 1) -> Markup:
     if not len(quantities.frame):
         return EMPTY
     densities, some_prior = _densities(quantities, priors)
-    pictures = [*densities, *_forests(quantities)]
+    forests = _forests(quantities)
     parts = [_table(quantities.frame, priors, max(100, _ROWS // n_runs))]
     if quantities.regions:
         listed = [f"{label} from {low:g} to {high:g}" for label, (low, high) in quantities.regions.items()]
@@ -115,8 +115,9 @@ def section(quantities: Quantities, priors: Priors, n_runs: int = 1) -> Markup:
             shown, more = f"from {low:g} to {high:g} for {len(listed):,} quantities", ""
         about = f"Regions of practical equivalence (ROPE): {shown}{more}. in_rope is the posterior probability of each."
         parts.append(paragraph(about, class_="mute"))
-    if pictures:
-        parts.append(element("div", *pictures, class_="charts"))
+    # Forests are several times as tall as densities: in one grid they would leave holes.
+    parts += [element("div", *pictures, class_="charts") for pictures in (densities, forests) if pictures]
+    if densities or forests:
         bars = "Bars are equal-tailed credible intervals of 50, 89 and 95 %, dots are means; the table has the numbers."
         if some_prior:
             bars += " Dashed lines are prior densities, on the scale of the posterior density."
