@@ -57,6 +57,7 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 .chart .prior {fill: none; stroke: var(--other); stroke-width: 1.6; stroke-dasharray: 5 3}
 .chart .band {fill: var(--accent); fill-opacity: .16}
 .chart .dots {fill: none; stroke: var(--accent); stroke-opacity: .6; stroke-width: 4.4; stroke-linecap: round}
+.chart .dots.marked {stroke: var(--other); stroke-opacity: 1}
 .chart .real {fill: none; stroke: var(--accent); stroke-width: 2.4}
 .sketch {vertical-align: middle} .sketch .bar {fill: var(--accent); fill-opacity: .7}
 .whatif {border: 1px solid var(--line); border-radius: 4px; padding: .6em 1em; max-width: 44em; margin: .5em 0}

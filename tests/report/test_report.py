@@ -241,6 +241,35 @@ def test_ranks_of_equal_chains_are_level():
     assert first == second
 
 
+def test_a_sketch_has_the_scale_of_the_numbers(fit):
+    """Few values far apart are not bars side by side."""
+    data = pd.DataFrame({"y": [0.0, 1.0, 2.0, 30.0]})
+    page = html_of({"a": bl.fit(fit.model, data, runs=None, progress=False)})
+    sketch = re.search(r"<title>Histogram: 0 to 30[^<]*</title>(.*?)</svg>", page)[1]
+    at = [float(x) for x in re.findall(r'<rect x="([\d.]+)"', sketch)]
+    assert max(at[:-1]) < 15 and at[-1] > 110
+
+
+def test_divergences_are_marked_in_pairs_and_energies_have_their_fraction(fit):
+    rng = np.random.default_rng(1)
+    draws = {name: (("chain", "draw"), rng.normal(size=(2, 100))) for name in ("mu", "tau", "nu")}
+    nuts = with_posterior(fit, draws)
+    assert "Pairs and divergences" not in html_of({"a": nuts}) and "Energy" not in html_of({"a": nuts})
+    diverging = np.zeros((2, 100), bool)
+    diverging[[0, 1, 1], [3, 5, 99]] = True
+    # Of 100 alternating energies, 99 changes are of 2 and all deviations of 1; a line has changes of 1.
+    energy = np.stack([np.tile([-1.0, 1.0], 50), np.arange(100.0)])
+    statistics = {"diverging": (("chain", "draw"), diverging), "energy": (("chain", "draw"), energy)}
+    nuts.data_tree["sample_stats"] = xr.DataTree(xr.Dataset(statistics))
+    page = Page(html_of({"a": nuts}))
+    check_safe(page)
+    assert sum(words.startswith("Draws of ") for words in page.texts["title"]) == 3
+    marked = [d for tag, key, d in page.attributes if key == "d" and f'd="{d}" class="dots marked"' in page.html]
+    assert [d.count("M") for d in marked] == [3, 3, 3] and "Divergent transitions (3) are marked" in page.text
+    assert f"is 3.96, {0.99 / np.var(np.arange(100)):.2f} by chain" in page.text
+    assert "Densities of the energies less their mean, and of their changes" in page.texts["title"]
+
+
 @pytest.mark.slow(why="large")
 def test_heavy_draws_give_a_small_page(fit):
     """2,000 quantities of 4 × 500 draws, whose names are long."""
