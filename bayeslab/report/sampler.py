@@ -97,11 +97,11 @@ def _energies(fit: Reported) -> Markup:
     energy = fit.data_tree["sample_stats"]["energy"].transpose("chain", "draw").to_numpy().astype(float)
     if energy.shape[1] < 4 or not np.isfinite(energy).all() or not np.ptp(energy, axis=1).all():
         return EMPTY
-    fractions = e_bfmi(energy)
+    fractions = ", ".join(f"{fraction:.2f}" for fraction in e_bfmi(energy))
     about = (
         "The changes of the energy from draw to draw (thin, a line for each chain) should spread like the energy itself"
-        f" (thick). E-BFMI, the ratio of their mean squares, is {', '.join(f'{f:.2f}' for f in fractions)} by chain; where it is"
-        " low, the sampler explores the tails slowly."
+        f" (thick). E-BFMI, the ratio of their mean squares, is {fractions} by chain; where it is low, the"
+        " sampler explores the tails slowly."
     )
     centred = energy - energy.mean(axis=1, keepdims=True)
     says = "Densities of the energies less their mean, and of their changes"

@@ -241,6 +241,18 @@ def test_ranks_of_equal_chains_are_level():
     assert first == second
 
 
+@needs_browser
+@pytest.mark.slow(why="processes")
+def test_a_wide_graph_keeps_a_readable_size_in_a_narrow_window(tmp_path):
+    nodes = {f"a_long_name_{k}": "Normal(0, 1)" for k in range(12)}
+    nodes["y[day]"] = f"Normal({' + '.join(nodes)}, 1)"
+    model = bl.Model(name="wide", data={"rows": "day"}, model=bl.Graph(nodes=nodes), seed=1)
+    page = html_of({"wide": bl.fit(model, pd.DataFrame({"y": [0.3, 1.9]}), runs=None, progress=False)})
+    reader = 'document.body.dataset.wide = document.querySelector(".graph svg").getBoundingClientRect().width'
+    shown = dom(scripted(page, reader), tmp_path, "--window-size=500,800")
+    assert float(attribute(shown, "data-wide")) >= 600
+
+
 def test_a_sketch_has_the_scale_of_the_numbers(fit):
     """Few values far apart are not bars side by side."""
     data = pd.DataFrame({"y": [0.0, 1.0, 2.0, 30.0]})
