@@ -87,7 +87,8 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
   h2 {break-after: avoid} figure, .chart, tr {break-inside: avoid} .scroll, .graph, pre {overflow: visible}
   pre {white-space: pre-wrap} table {font-size: 8.5pt}}
 @media (max-width: 30em) {:is(.whatif, .costs, .edges) label {grid-template-columns: 8em 1fr 3.5em}
-  th, td {padding-right: .5em} .words th {min-width: 5em} .words td {min-width: 4em} .graph svg {max-width: none !important}
+  th, td {padding-right: .5em} .words th {min-width: 5em} .words td {min-width: 4em}
+  .graph svg {max-width: none !important}
   body {padding: .7em; font-size: 14px} h1 {font-size: 1.3em}}
 """
 

@@ -161,8 +161,12 @@ def test_intervals_of_draws_are_their_quantiles(fit):
     draws = np.random.default_rng(1).gamma(2.0, size=(4, 250))
     html = html_of({"a": with_posterior(fit, {"g": (("chain", "draw"), draws)})})
     cells = re.search(r'<th scope="row">g</th>(.*?)</tr>', html)[1]
-    shown = [float(x) for x in re.findall(r"-?\d+\.\d+", cells)][2:8]
-    assert shown == pytest.approx(np.quantile(draws, [0.25, 0.75, 0.055, 0.945, 0.025, 0.975]), abs=0.01)
+    shown = [float(x) for x in re.findall(r"-?\d+\.\d+", cells)][2:10]
+    assert shown[:6] == pytest.approx(np.quantile(draws, [0.25, 0.75, 0.055, 0.945, 0.025, 0.975]), abs=0.01)
+    # Of all intervals between two draws with 89 % of the draws, the shortest.
+    ordered, inside = np.sort(draws.ravel()), int(0.89 * draws.size)
+    low, high = min(zip(ordered, ordered[inside:], strict=False), key=lambda ends: ends[1] - ends[0])
+    assert "89 % HDI" in html and shown[6:] == pytest.approx([low, high], abs=0.01)
 
 
 def test_the_model_has_its_equations(fit):
