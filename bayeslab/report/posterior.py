@@ -78,6 +78,10 @@ def quantities_of(fit: Reported, rope: Regions | None = None) -> Quantities:
             other = fit.summary(ci_prob=prob)
             for end in ("lb", "ub"):
                 frame[f"eti{100 * prob:g}_{end}"] = other[f"eti{100 * prob:g}_{end}"]
+        # An exact posterior has quantiles; the shortest interval is that of its draws.
+        other = fit.summary(ci_kind="hdi")
+        if "hdi89_lb" in other and list(other.index) == list(frame.index):
+            frame[["hdi89_lb", "hdi89_ub"]] = other[["hdi89_lb", "hdi89_ub"]]
         return Quantities(frame, blocks, regions)
 
     def ends(draws: Array) -> Array:

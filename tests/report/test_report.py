@@ -154,7 +154,9 @@ def test_intervals_are_those_of_the_posterior(fit):
     cells = re.search(r'<th scope="row">mu</th>(.*?)</tr>', html_of({"level": fit}))[1]
     shown = [float(x) for x in re.findall(r"-?\d+\.\d+", cells)]
     ends = [end for p in (0.5, 0.89, 0.95) for end in truth.interval(p)]
-    assert shown == pytest.approx([truth.mean(), truth.std(), *ends], abs=0.006)
+    assert shown[:8] == pytest.approx([truth.mean(), truth.std(), *ends], abs=0.006)
+    # Of a symmetric density, the shortest interval has equal tails; that of 4,000 draws has an error of several per cent.
+    assert shown[8:] == pytest.approx(truth.interval(0.89), abs=0.1)
 
 
 def test_intervals_of_draws_are_their_quantiles(fit):
