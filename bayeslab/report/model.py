@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bayeslab import registry
 from bayeslab.errors import BayeslabError
 from bayeslab.language.model_file import dump
@@ -48,13 +50,10 @@ def _equations(fit: Reported) -> Markup:
     """The nodes of the model, those of short families as `bayeslab expand` writes them; empty if it cannot."""
     module = registry.part("families", fit.model.model.family, "expand")
     try:
-        if module is not None:
-            nodes = module.expand(fit.model, fit.data).nodes
-        elif fit.model.model.is_language:
-            nodes = fit.model.model.nodes
-        else:
-            return EMPTY
+        nodes = getattr(fit.model.model if module is None else module.expand(fit.model, fit.data), "nodes", None)
     except BayeslabError:
+        return EMPTY
+    if not isinstance(nodes, Mapping):
         return EMPTY
     lines = []
     for name, node in zip(list(nodes)[:_EQUATIONS], nodes_of(nodes).values(), strict=False):
