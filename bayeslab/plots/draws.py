@@ -67,7 +67,7 @@ def forest(draws: Draws, title: str) -> Any:
     """Plot means and equal-tailed intervals of 50 and 89 %, one line for each quantity."""
     import arviz_plots
 
-    return drawn_elsewhere(
+    made = drawn_elsewhere(
         lambda figure: _titled(
             arviz_plots.plot_forest(
                 _tree(draws),
@@ -82,6 +82,9 @@ def forest(draws: Draws, title: str) -> Any:
             title,
         )
     )
+    # The first column holds the names, which have no scale.
+    made.axes[0].set_axis_off()
+    return made
 
 
 def pairs(draws: Draws, diverging: np.ndarray | None, title: str) -> Any:
@@ -145,7 +148,7 @@ def _panels(plot: Callable[..., Any], draws: Draws, title: str, *, prior: Draws 
                 _tree(draws, **groups),
                 backend="matplotlib",
                 col_wrap=across,
-                figure_kwargs=figure | {"figsize": (1.0 + 3.1 * across, 0.6 + 2.3 * down)},
+                figure_kwargs=figure | {"figsize": (max(6.0, 1.0 + 3.1 * across), 0.6 + 2.3 * down)},
                 **options,
             ),
             title,

@@ -25,6 +25,7 @@ __all__ = [
     "curve",
     "density",
     "intervals",
+    "pair",
     "points",
     "ranks",
     "scatter",
@@ -289,6 +290,33 @@ def scatter(x: Array, y: Array, levels: Sequence[float], name: str, says: str) -
     ]
     return _chart(
         174, says, _label(name, 15), *lines, element("path", d=dots, class_="dots"), *_marks(up), _axis(across, 148)
+    )
+
+
+def pair(x: Array, y: Array, marked: NDArray[np.bool_], name: str, says: str) -> Markup:
+    """Draws of two quantities; ``marked`` ones, all of them up to :data:`POINTS`, lie on top in another colour.
+
+    Parameters
+    ----------
+    x, y, marked
+        Shape (draw,), numbers finite.
+    """
+    kept = np.linspace(0, len(x) - 1, min(len(x), POINTS // 2)).astype(int)
+    across = _Scale(*_padded(float(x.min()), float(x.max())), 44, WIDTH - _RIGHT)
+    up = _Scale(*_padded(float(y.min()), float(y.max())), 146, 24)
+
+    def dots(at: NDArray[np.intp]) -> str:
+        return "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(across(x[at]), up(y[at]), strict=True))
+
+    above = np.flatnonzero(marked)[:POINTS]
+    return _chart(
+        174,
+        says,
+        _label(name, 15),
+        element("path", d=dots(kept), class_="dots"),
+        element("path", d=dots(above), class_="dots marked") if len(above) else EMPTY,
+        *_marks(up),
+        _axis(across, 148),
     )
 
 

@@ -65,7 +65,9 @@ def _described(column: Column) -> tuple[str, Markup]:
     distinct = np.unique(numbers)
     if len(distinct) == 1:
         return f"always {low:.4g}", EMPTY
-    if len(distinct) <= _LEVELS:
+    # Bars of values side by side are a histogram only where the values are equally far apart.
+    steps = np.diff(distinct)
+    if len(distinct) <= _LEVELS and np.allclose(steps, steps[0]):
         counts = np.array([np.sum(numbers == v) for v in distinct])
     else:
         counts = np.histogram(numbers, _BINS)[0]

@@ -13,6 +13,8 @@ import pandas as pd
 from bayeslab.errors import BayeslabError
 from bayeslab.networks import network
 from bayeslab.report.contract import Reported, record
+from bayeslab.report.costs import cost_panel
+from bayeslab.report.edge_threshold import edge_panel
 from bayeslab.report.explorer import network_panel
 from bayeslab.report.markup import EMPTY, Markup, details, element, joined, paragraph, table
 from bayeslab.results import pictures
@@ -41,6 +43,8 @@ _TITLES = {
 _SHOWS = {
     "regions": "Predictions as a function of the inputs",
     "components": "The components over the data",
+    "terms": "The function and each of its terms",
+    "calibration": "Observed frequencies of the class over its predicted probabilities, of held-out rows",
     "path": "The data, coloured by the most probable path, over the probabilities of the states",
     "function": "The function with its 89 % credible interval, and the data",
     "loadings": "The loadings of each column on each feature",
@@ -55,7 +59,7 @@ def section(fit: Reported) -> tuple[str, Markup]:
     sampled = fit.has_group("parent_sets")
     view = fit.bound_model.view
     if sampled:
-        return "Edges", joined([_figure(fit, "edges"), _quietly(_edges, fit)])
+        return "Edges", joined([_figure(fit, "edges"), _quietly(edge_panel, fit), _quietly(_edges, fit)])
     # Variables with more dimensions are arrays, such as the pixels of an image.
     image = any(values.ndim > 3 for values in fit.posterior.to_dataset().data_vars.values())
     few = view == "field" and len(fit.posterior.data_vars) <= _VARIABLES and not image
@@ -72,7 +76,13 @@ def section(fit: Reported) -> tuple[str, Markup]:
         "field": _field,
     }
     behind = _quietly(tables[view], fit) if view in tables else EMPTY
-    return _TITLES.get(view, view.capitalize()), joined([_figure(fit, what), behind])
+    parts = [_figure(fit, what), behind]
+    if view == "function":
+        # The function and two terms or more.
+        parts.append(_figure(fit, "components", least=3))
+    if view == "learner" and "calibration" in pictures.kinds(fit):
+        parts += [_figure(fit, "calibration"), _quietly(cost_panel, fit)]
+    return _TITLES.get(view, view.capitalize()), joined(parts)
 
 
 def _quietly(make: Callable[[Fitted], Markup], fit: Reported) -> Markup:
@@ -83,15 +93,18 @@ def _quietly(make: Callable[[Fitted], Markup], fit: Reported) -> Markup:
         return paragraph(f"There is no table: {error.message}.", class_="mute")
 
 
-def _figure(fit: Reported, what: str) -> Markup:
-    """A matplotlib figure as an image embedded in the page."""
+def _figure(fit: Reported, what: str, least: int = 1) -> Markup:
+    """A matplotlib figure as an image embedded in the page; empty if it has fewer than ``least`` panels."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            source = _image(fit.plot(what))
+            drawn = fit.plot(what)
+            if len(drawn.axes) < least:
+                return EMPTY
+            source = _image(drawn)
     except BayeslabError as error:
         return paragraph(f"There is no picture: {error.message}.", class_="mute")
-    says = _SHOWS.get(what, what)
+    says = _SHOWS.get("terms" if least > 1 else what, what)
     alt = f"{says}; a table follows where there is one"
     return element("figure", element("img", src=source, alt=alt, class_="picture"), element("figcaption", f"{says}."))
 

@@ -1,9 +1,13 @@
-"""The section with the model: its graph, its priors and its file."""
+"""The section with the model: its graph, its equations, its priors and its file."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from bayeslab import registry
 from bayeslab.errors import BayeslabError
 from bayeslab.language.model_file import dump
+from bayeslab.language.nodes import nodes_of
 from bayeslab.plots.graph_svg import model_svg
 from bayeslab.report.contract import Reported, record
 from bayeslab.report.markup import EMPTY, Markup, details, element, joined, paragraph, table
@@ -14,11 +18,13 @@ __all__ = ["file_text", "section"]
 
 # Maximum number of nodes in a drawing, of priors, and of characters of the model file.
 _NODES, _PRIORS, _LETTERS = 150, 400, 100_000
+# Maximum number of equations, and of characters of one: longer ones are tables of numbers.
+_EQUATIONS, _LENGTH = 100, 300
 
 
 def section(fit: Reported) -> Markup:
     """The content of the section."""
-    return joined([_graph(fit), _priors(fit), _file(fit)])
+    return joined([_graph(fit), _equations(fit), _priors(fit), _file(fit)])
 
 
 def _graph(fit: Reported) -> Markup:
@@ -40,6 +46,26 @@ def _graph(fit: Reported) -> Markup:
     )
 
 
+def _equations(fit: Reported) -> Markup:
+    """The nodes of the model, those of short families as `bayeslab expand` writes them; empty if it cannot."""
+    module = registry.part("families", fit.model.model.family, "expand")
+    try:
+        nodes = getattr(fit.model.model if module is None else module.expand(fit.model, fit.data), "nodes", None)
+    except BayeslabError:
+        return EMPTY
+    if not isinstance(nodes, Mapping):
+        return EMPTY
+    lines = []
+    for name, node in zip(list(nodes)[:_EQUATIONS], nodes_of(nodes).values(), strict=False):
+        text = " ".join(node.expression.text.split())
+        shown = f"{text[:_LENGTH]} …" if len(text) > _LENGTH else text
+        lines.append(f"{name} {'~' if node.kind == 'random' else '='} {shown}")
+    left = len(nodes) - len(lines)
+    lines += [f"… {left:,} more"] if left > 0 else []
+    about = "“~” is read “is distributed as”; names in brackets are dimensions, with a value for each element."
+    return joined([element("h3", "Equations"), _code("\n".join(lines)), paragraph(about, class_="mute small")])
+
+
 def _priors(fit: Reported) -> Markup:
     priors = priors_of(fit).texts
     if fit.model.model.is_learner or not fit.data.dataset.columns:
@@ -57,6 +83,12 @@ def _file(fit: Reported) -> Markup:
 
 
 def file_text(content: str) -> Markup:
-    """A model file as preformatted text; a very long one is truncated."""
-    note = f"\n… {len(content) - _LETTERS:,} more letters" if len(content) > _LETTERS else ""
-    return element("pre", element("code", content[:_LETTERS] + note), tabindex=0)
+    """A model file as preformatted text with a button that copies it; a very long one is truncated and has none."""
+    if len(content) > _LETTERS:
+        return _code(f"{content[:_LETTERS]}\n… {len(content) - _LETTERS:,} more letters")
+    button = element("button", "Copy the file", type="button", class_="copy", aria_live="polite", hidden=True)
+    return element("div", button, _code(content))
+
+
+def _code(content: str) -> Markup:
+    return element("pre", element("code", content), tabindex=0)

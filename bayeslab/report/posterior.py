@@ -18,7 +18,7 @@ from bayeslab.report.forest_picker import finite, picker
 from bayeslab.report.markup import EMPTY, Markup, details, element, joined, paragraph, table
 from bayeslab.report.priors import Priors
 from bayeslab.results import convergence
-from bayeslab.results.render import More, Table, headings, lines_of
+from bayeslab.results.render import More, Table, headings, lines_of, shortest
 from bayeslab.results.rope import Region, Regions, regions_of
 
 __all__ = ["PROBABILITIES", "Quantities", "quantities_of", "section"]
@@ -78,15 +78,21 @@ def quantities_of(fit: Reported, rope: Regions | None = None) -> Quantities:
             other = fit.summary(ci_prob=prob)
             for end in ("lb", "ub"):
                 frame[f"eti{100 * prob:g}_{end}"] = other[f"eti{100 * prob:g}_{end}"]
+        # An exact posterior has quantiles; the shortest interval is that of its draws.
+        other = fit.summary(ci_kind="hdi")
+        if "hdi89_lb" in other and list(other.index) == list(frame.index):
+            frame[["hdi89_lb", "hdi89_ub"]] = other[["hdi89_lb", "hdi89_ub"]]
         return Quantities(frame, blocks, regions)
 
     def ends(draws: Array) -> Array:
         ordered = np.sort(draws.reshape(len(draws), -1), axis=1)
         out = [convergence.quantile(ordered, p) for p in (0.25, 0.75, 0.025, 0.975)]
+        out += shortest(ordered, 0.89)
         return np.where(np.isfinite(ordered).all(axis=1), out, np.nan).T
 
     more = convergence.in_batches(blocks, ends)
-    for k, column in enumerate(("eti50_lb", "eti50_ub", "eti95_lb", "eti95_ub")):
+    columns = ("eti50_lb", "eti50_ub", "eti95_lb", "eti95_ub", "hdi89_lb", "hdi89_ub")
+    for k, column in enumerate(columns):
         frame[column] = more[:, k]
     return Quantities(frame, blocks, regions)
 
@@ -104,7 +110,7 @@ def section(quantities: Quantities, priors: Priors, n_runs: int = 1) -> Markup:
     if not len(quantities.frame):
         return EMPTY
     densities, some_prior = _densities(quantities, priors)
-    pictures = [*densities, *_forests(quantities)]
+    forests = _forests(quantities)
     parts = [_table(quantities.frame, priors, max(100, _ROWS // n_runs))]
     if quantities.regions:
         listed = [f"{label} from {low:g} to {high:g}" for label, (low, high) in quantities.regions.items()]
@@ -115,9 +121,12 @@ def section(quantities: Quantities, priors: Priors, n_runs: int = 1) -> Markup:
             shown, more = f"from {low:g} to {high:g} for {len(listed):,} quantities", ""
         about = f"Regions of practical equivalence (ROPE): {shown}{more}. in_rope is the posterior probability of each."
         parts.append(paragraph(about, class_="mute"))
-    if pictures:
-        parts.append(element("div", *pictures, class_="charts"))
+    # Forests are several times as tall as densities: in one grid they would leave holes.
+    parts += [element("div", *pictures, class_="charts") for pictures in (densities, forests) if pictures]
+    if densities or forests:
         bars = "Bars are equal-tailed credible intervals of 50, 89 and 95 %, dots are means; the table has the numbers."
+        if "hdi89_lb" in quantities.frame:
+            bars += " The highest-density interval (HDI) is the shortest with its probability."
         if some_prior:
             bars += " Dashed lines are prior densities, on the scale of the posterior density."
         parts.append(paragraph(bars, class_="mute"))
@@ -169,6 +178,8 @@ def _columns(head: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
     intervals = [
         (f"{word} interval", (head.index(a), head.index(b))) for word, a, b in pairs if a in head and b in head
     ]
+    if "hdi89 low" in head:
+        intervals.append(("89 % HDI", (head.index("hdi89 low"), head.index("hdi89 high"))))
     used = {k for _, places in intervals for k in places}
     single = [(word, (k,)) for k, word in enumerate(head) if k not in used]
     first = [pair for pair in single if pair[0] in ("mean", "sd", "median")]

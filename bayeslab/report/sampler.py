@@ -1,6 +1,8 @@
-"""The section on the sampler: traces and ranks of the quantities with the smallest effective sample sizes."""
+"""The section on the sampler: traces, ranks and pairs of the quantities with the fewest effective draws; energies."""
 
 from __future__ import annotations
+
+from itertools import combinations
 
 import numpy as np
 
@@ -8,10 +10,13 @@ from bayeslab.report import charts
 from bayeslab.report.contract import Reported
 from bayeslab.report.markup import EMPTY, Markup, details, element, joined, paragraph, table
 from bayeslab.report.posterior import Quantities
+from bayeslab.results.convergence import e_bfmi
 
 __all__ = ["section"]
 
 _WORST, _DISTINCT = 6, 50
+# Number of quantities whose pairs are drawn.
+_PAIRED = 3
 
 
 def section(fit: Reported, quantities: Quantities) -> Markup:
@@ -54,6 +59,60 @@ def section(fit: Reported, quantities: Quantities) -> Markup:
         paragraph(about),
         figures,
         element("div", *pictures, class_="charts"),
+        _pairs(fit, quantities, [str(label) for label in worst.index]),
+        _energies(fit),
+    )
+
+
+def _pairs(fit: Reported, quantities: Quantities, labels: list[str]) -> Markup:
+    """Pairs of the first quantities with divergent transitions marked; empty for samplers that have none."""
+    if not fit.has_group("sample_stats") or "diverging" not in fit.data_tree["sample_stats"]:
+        return EMPTY
+    marked = fit.data_tree["sample_stats"]["diverging"].transpose("chain", "draw").to_numpy().ravel() != 0
+    every = {label: quantities.draws(label) for label in labels}
+    draws = {label: values.ravel() for label, values in every.items() if values is not None and values.size > 1}
+    finite = [label for label, values in draws.items() if np.isfinite(values).all() and len(values) == len(marked)]
+    pictures = [
+        charts.pair(draws[a], draws[b], marked, f"{b} over {a}", f"Draws of {b} over those of {a}")
+        for a, b in combinations(finite[:_PAIRED], 2)
+    ]
+    if not pictures:
+        return EMPTY
+    n = int(marked.sum())
+    about = "No transition diverged."
+    if n:
+        about = (
+            f"Divergent transitions ({n:,}) are marked. Where they gather, the sampler cannot follow the curvature of"
+            " the posterior, and draws are missing."
+        )
+    return joined(
+        [element("h3", "Pairs and divergences"), paragraph(about), element("div", *pictures, class_="charts")]
+    )
+
+
+def _energies(fit: Reported) -> Markup:
+    """Densities of the energies of NUTS and of their changes, with the E-BFMI of each chain."""
+    if not fit.has_group("sample_stats") or "energy" not in fit.data_tree["sample_stats"]:
+        return EMPTY
+    energy = fit.data_tree["sample_stats"]["energy"].transpose("chain", "draw").to_numpy().astype(float)
+    if energy.shape[1] < 4 or not np.isfinite(energy).all() or not np.ptp(energy, axis=1).all():
+        return EMPTY
+    fractions = ", ".join(f"{fraction:.2f}" for fraction in e_bfmi(energy))
+    about = (
+        "The changes of the energy from draw to draw (thin, a line for each chain) should spread like the energy itself"
+        f" (thick). E-BFMI, the ratio of their mean squares, is {fractions} by chain; where it is low, the"
+        " sampler explores the tails slowly."
+    )
+    centred = energy - energy.mean(axis=1, keepdims=True)
+    says = "Densities of the energies less their mean, and of their changes"
+    return joined(
+        [
+            element("h3", "Energy"),
+            paragraph(about),
+            element(
+                "div", charts.check_curves(centred.ravel(), np.diff(energy, axis=1), "energy", says), class_="charts"
+            ),
+        ]
     )
 
 

@@ -35,12 +35,14 @@ tbody tr:hover {background: var(--shade)} th button {all: unset; cursor: pointer
 th button:hover {text-decoration: underline} :focus-visible {outline: 2px solid var(--accent); outline-offset: 2px}
 details {margin: .8em 0} summary {cursor: pointer; color: var(--accent)}
 pre {background: var(--shade); padding: .8em; border-radius: 4px; font-size: .87em; line-height: 1.4}
+button.copy {font: inherit; color: var(--accent); background: none; border: 1px solid var(--line);
+  border-radius: 3px; padding: .1em .6em; margin-top: .4em; cursor: pointer}
 code {font-family: ui-monospace, monospace; font-size: .95em} input {font: inherit; padding: .2em .5em; max-width: 100%;
   color: inherit; background: var(--paper); border: 1px solid var(--line); border-radius: 3px}
 figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-size: .9em}
 .picture {display: block; width: 100%; max-width: 52em; height: auto; background: #fff; padding: 6px;
   border-radius: 4px}
-.graph svg {max-width: max(100%, 600px); height: auto; border-radius: 4px}
+.graph svg {max-width: max(100%, 600px) !important; height: auto; border-radius: 4px}
 .charts {display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 290px), 1fr)); gap: .6em 1.4em;
   align-items: start} .charts figure {margin: 0}
 .chart {display: block; width: 100%; max-width: 440px; height: auto; font-family: inherit; fill: var(--ink)}
@@ -55,12 +57,17 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 .chart .prior {fill: none; stroke: var(--other); stroke-width: 1.6; stroke-dasharray: 5 3}
 .chart .band {fill: var(--accent); fill-opacity: .16}
 .chart .dots {fill: none; stroke: var(--accent); stroke-opacity: .6; stroke-width: 4.4; stroke-linecap: round}
+.chart .dots.marked {stroke: var(--other); stroke-opacity: 1}
 .chart .real {fill: none; stroke: var(--accent); stroke-width: 2.4}
 .sketch {vertical-align: middle} .sketch .bar {fill: var(--accent); fill-opacity: .7}
-.whatif {border: 1px solid var(--line); border-radius: 4px; padding: .6em 1em; max-width: 44em; margin: .5em 0}
-.whatif label {display: grid; grid-template-columns: 9em 1fr 6em; gap: .2em 1em; align-items: center; padding: .15em 0}
-.whatif input, .whatif select, .choices select {width: 100%; font: inherit; color: inherit; background: var(--paper)}
+.whatif, .costs, .edges {border: 1px solid var(--line); border-radius: 4px; padding: .6em 1em; max-width: 44em;
+  margin: .5em 0}
+:is(.whatif, .costs, .edges) label {display: grid; grid-template-columns: 9em 1fr 6em; gap: .2em 1em;
+  align-items: center; padding: .15em 0}
+:is(.whatif, .costs, .edges) input, .whatif select, .choices select {width: 100%; font: inherit; color: inherit;
+  background: var(--paper)}
 .answer {font-weight: 600}
+.edges .real {stroke-width: 1.4} .edges .head {fill: var(--accent)} .edges .off {display: none}
 .forest .controls {display: flex; flex-wrap: wrap; gap: .6em 1.4em; align-items: start} .forest label {display: grid}
 .forest select {font: inherit; color: inherit; background: var(--paper); max-width: min(24em, 85vw); min-width: 9em}
 .net {display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 230px), 1fr)); gap: .6em}
@@ -76,10 +83,12 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 .net .p {text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums}
 .net .bar {background: var(--shade); height: .8em;
   align-self: center} .net .bar span {display: block; height: 100%; background: var(--accent)}
-@media print {body {max-width: none; padding: 0; font-size: 10pt} nav, .search {display: none}
+@media print {body {max-width: none; padding: 0; font-size: 10pt} nav, .search, button.copy {display: none}
   h2 {break-after: avoid} figure, .chart, tr {break-inside: avoid} .scroll, .graph, pre {overflow: visible}
   pre {white-space: pre-wrap} table {font-size: 8.5pt}}
-@media (max-width: 30em) {.whatif label {grid-template-columns: 8em 1fr 3.5em}
+@media (max-width: 30em) {:is(.whatif, .costs, .edges) label {grid-template-columns: 8em 1fr 3.5em}
+  th, td {padding-right: .5em} .words th {min-width: 5em} .words td {min-width: 4em}
+  .graph svg {max-width: none !important}
   body {padding: .7em; font-size: 14px} h1 {font-size: 1.3em}}
 """
 
@@ -157,6 +166,39 @@ for (const panel of document.querySelectorAll(".whatif")) {
     answer.dataset.numbers = JSON.stringify([mean, low, high]);
   };
   for (const control of controls) control.addEventListener("input", update);
+  update();
+}
+// Errors of a learner of two classes at the threshold of the costs.
+for (const panel of document.querySelectorAll(".costs")) {
+  const {p, y} = JSON.parse(panel.dataset.costs), slider = panel.querySelector("input");
+  const answer = panel.querySelector(".answer"), output = panel.querySelector("output");
+  const update = () => {
+    const cost = 2 ** Number(slider.value), limit = 1 / (1 + cost);
+    const missed = p.filter((one, k) => y[k] && !(one > limit)).length;
+    const wrong = p.filter((one, k) => !y[k] && one > limit).length, mean = (cost * missed + wrong) / p.length;
+    output.textContent = short(cost); slider.setAttribute("aria-valuetext", short(cost));
+    answer.textContent = `r = ${short(cost)}, threshold ${short(limit)}: ${missed} missed, ${wrong} false;`
+      + ` cost ${short(mean)} a row`;
+    answer.dataset.numbers = JSON.stringify([limit, missed, wrong, mean]);
+  };
+  slider.addEventListener("input", update);
+  update();
+}
+// Edges of sampled structures above a threshold.
+for (const panel of document.querySelectorAll(".edges")) {
+  const edges = [...panel.querySelectorAll("[data-p]")], slider = panel.querySelector("input");
+  const update = () => {
+    const least = Number(slider.value);
+    for (const edge of edges) edge.classList.toggle("off", Number(edge.dataset.p) < least);
+    const shown = edges.map((edge) => Number(edge.dataset.p)).filter((p) => p >= least);
+    const wrong = shown.reduce((sum, p) => sum + 1 - p, 0);
+    panel.querySelector("output").textContent = least.toFixed(2);
+    const answer = panel.querySelector(".answer");
+    answer.textContent = `${shown.length} edges have a probability of ${least} or more; ${wrong.toFixed(2)} of them are`
+      + " expected to be false.";
+    answer.dataset.numbers = JSON.stringify([shown.length, wrong]);
+  };
+  slider.addEventListener("input", update);
   update();
 }
 // A discrete network: probabilities given evidence and interventions, by variable elimination.
@@ -336,6 +378,20 @@ for (const panel of document.querySelectorAll(".forest")) {
   order.addEventListener("change", draw); list.addEventListener("change", draw);
   panel.hidden = false;
   fill();
+}
+// Copying of the text beside a button; without the clipboard, it is selected for the reader to copy.
+for (const button of document.querySelectorAll("button.copy")) {
+  const source = button.parentElement.querySelector("pre");
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(source);
+      button.textContent = "Selected: copy it with the keyboard";
+    }
+  });
 }
 for (const note of document.querySelectorAll(".noscript")) note.hidden = true;
 addEventListener("beforeprint", () => {

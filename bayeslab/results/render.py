@@ -46,6 +46,7 @@ __all__ = [
     "print_summary",
     "print_verdict",
     "report_html",
+    "shortest",
     "summary",
     "summary_table",
     "topics_html",
@@ -261,7 +262,7 @@ def _described(draws: Array, ci_prob: float, ci_kind: str) -> Array:
     flat = draws.reshape(len(draws), -1)
     mean, sd = flat.mean(axis=1), _sd(flat)
     ordered = np.sort(flat, axis=1)
-    low, high = _equal_tails(ordered, ci_prob) if ci_kind == "eti" else _shortest(ordered, ci_prob)
+    low, high = _equal_tails(ordered, ci_prob) if ci_kind == "eti" else shortest(ordered, ci_prob)
     out = np.full((10, len(draws)), np.nan)
     out[:4] = mean, sd, low, high
     constant = convergence.is_constant(draws) & np.isfinite(flat).all(axis=1)
@@ -302,7 +303,8 @@ def _equal_tails(ordered: Array, prob: float) -> tuple[Array, Array]:
     return convergence.quantile(ordered, (1 - prob) / 2), convergence.quantile(ordered, 1 - (1 - prob) / 2)
 
 
-def _shortest(ordered: Array, prob: float) -> tuple[Array, Array]:
+def shortest(ordered: Array, prob: float) -> tuple[Array, Array]:
+    """The ends of the shortest interval with a share of the draws, of sorted draws in rows."""
     inside = min(math.floor(prob * ordered.shape[1]), ordered.shape[1] - 1)
     start = np.argmin(ordered[:, inside:] - ordered[:, : ordered.shape[1] - inside], axis=1)
     row = np.arange(len(ordered))

@@ -63,7 +63,7 @@ def radon() -> None:
 
 def absences() -> None:
     """Days away from school, beside replications from the fit."""
-    save(fit_model("absences").plot_check().figure, "absences")
+    save(fit_model("absences").plot("ppc"), "absences")
 
 
 def trees() -> None:
@@ -105,32 +105,32 @@ def braking() -> None:
 
 
 def geyser_clusters() -> None:
-    save(fit_model("geyser_clusters", method="em").plot_clusters(), "geyser_clusters")
+    save(fit_model("geyser_clusters", method="em").plot("components"), "geyser_clusters")
 
 
 def galaxies() -> None:
     fit = fit_model("galaxies")
     for what in ("density", "number"):
-        save(fit.plot_clusters(what), f"galaxies_{what}")
+        save(fit.plot(what), f"galaxies_{what}")
 
 
 def coal_regimes() -> None:
-    save(fit_model("coal_regimes", method="gibbs").plot_states(), "coal_regimes")
+    save(fit_model("coal_regimes", method="gibbs").plot("path"), "coal_regimes")
 
 
 def meter() -> None:
-    save(fit_model("meter", method="em").plot_states(), "meter")
+    save(fit_model("meter", method="em").plot("path"), "meter")
 
 
 def co2() -> None:
-    save(fit_model("co2", restarts=1).process.plot("components"), "co2")
+    save(fit_model("co2", restarts=1).plot("components"), "co2")
 
 
 def nile_process() -> None:
     process = {"family": "gaussian_process", "target": "flow", "kernel": "Matern32(year)"}
     model = bl.Model(data={"rows": "measurement"}, model=process | {"approximation": "state_space"}, seed=1)
     fit = bl.fit(model, MODELS / "data/nile.csv", method="map", runs=None, progress=False)
-    save(fit.process.plot(), "nile_process")
+    save(fit.plot("function"), "nile_process")
 
 
 def asia() -> None:
@@ -139,7 +139,7 @@ def asia() -> None:
 
 
 def sachs() -> None:
-    save(fit_model("sachs").structures.plot("edges"), "sachs_edges")
+    save(fit_model("sachs").plot("edges"), "sachs_edges")
 
 
 def asia_structure() -> None:
@@ -147,7 +147,7 @@ def asia_structure() -> None:
 
 
 def notes() -> None:
-    save(fit_model("notes").topics.plot("words"), "notes", dpi=105)
+    save(fit_model("notes").plot("words"), "notes", dpi=105)
 
 
 def shapes() -> None:
@@ -155,15 +155,15 @@ def shapes() -> None:
 
 
 def crime_factors() -> None:
-    save(fit_model("crime_factors", method="em").plot_features(), "crime_factors")
+    save(fit_model("crime_factors", method="em").plot("loadings"), "crime_factors")
 
 
 def play_tennis_rule() -> None:
-    save(fit_model("play_tennis_rule").learner.plot("regions", inputs=["outlook", "humidity"]), "play_tennis_rule")
+    save(fit_model("play_tennis_rule").plot("regions", columns=["outlook", "humidity"]), "play_tennis_rule")
 
 
 def birth_weight_boost() -> None:
-    save(fit_model("birth_weight_boost").learner.plot("staged"), "birth_weight_staged")
+    save(fit_model("birth_weight_boost").plot("staged"), "birth_weight_staged")
 
 
 def chains() -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import bayeslab.plots
-from bayeslab.plots import comparison, gaussian_process, hmm, learners, mixture, predictive, structure, topics
+from bayeslab.plots import comparison, draws, gaussian_process, hmm, learners, mixture, predictive, structure, topics
 from bayeslab.plots.figure import figure as new_figure
 
 matplotlib.use("agg")
@@ -106,3 +106,14 @@ def test_the_legend_of_states_lists_the_states_that_are_drawn():
     chain = hmm.Drawn("z", codes, chances, ["a", "b", "c", "d"])
     drawing = hmm.draw_chains(np.arange(4.0), np.arange(4.0), [chain], labels, [])
     assert [text.get_text() for text in drawing.axes[0].get_legend().get_texts()] == shown
+
+
+@pytest.mark.slow(why="large")
+def test_a_forest_has_one_scale_and_a_single_panel_room_for_its_legend():
+    values = {"a": np.random.default_rng(0).normal(size=(2, 50))}
+    names, intervals = draws.forest(values, "means").axes
+    assert not names.axison and intervals.axison
+    made = draws.prior_densities(values, values, "posterior over prior")
+    made.savefig(BytesIO(), format="png", dpi=50)
+    boxes = [part.get_window_extent() for part in (made._suptitle, made.legends[0])]
+    assert not boxes[0].overlaps(boxes[1])

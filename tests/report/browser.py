@@ -6,11 +6,15 @@ import html
 import re
 import shutil
 import subprocess
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-__all__ = ["CHROMIUM", "attribute", "dom", "needs_browser"]
+from bayeslab.report.style import SCRIPT
+
+__all__ = ["CHROMIUM", "attribute", "dom", "needs_browser", "scripted"]
 
 CHROMIUM = shutil.which("chromium")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
@@ -35,6 +39,13 @@ def dom(page: str, folder: Path, *options: str) -> str:
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
     assert ":CONSOLE" not in done.stderr, done.stderr
     return done.stdout
+
+
+def scripted(page: str, script: str) -> str:
+    """The page with a second script at its end, which plays the reader; the policy admits both scripts."""
+    policy = " ".join(f"'sha256-{b64encode(sha256(s.encode()).digest()).decode()}'" for s in (SCRIPT, script))
+    page = re.sub(r"script-src '[^']*'|script-src &#x27;.*?&#x27;", f"script-src {policy}", page, count=1)
+    return page.replace("</body>", f"<script>{script}</script></body>")
 
 
 def attribute(text: str, name: str) -> str:

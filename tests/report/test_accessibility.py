@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64encode
-from hashlib import sha256
 from html import unescape
 from pathlib import Path
 
@@ -14,8 +12,7 @@ import pytest
 import bayeslab as bl
 from bayeslab.networks import network
 from bayeslab.report.page import explorer_of, html_of
-from bayeslab.report.style import SCRIPT
-from tests.report.browser import dom, needs_browser
+from tests.report.browser import dom, needs_browser, scripted
 
 # The rules of WCAG 2.2 that a script can check: 1.1.1 (texts of pictures), 1.3.1 (labels, headings), 1.4.3 (contrast of
 # 4.5 to 1, of large text 3 to 1), 3.1.1 (language), 4.1.2 (names of controls), 4.1.1 (each id once).
@@ -78,12 +75,10 @@ document.body.dataset.audit = JSON.stringify({faults, texts});
 
 
 def audited(page: str, folder: Path, *words: str, dark: bool = False) -> dict:
-    """The faults of a page, which a second script at its end finds; the policy admits both scripts."""
-    policy = " ".join(f"'sha256-{b64encode(sha256(s.encode()).digest()).decode()}'" for s in (SCRIPT, AUDIT))
-    page = re.sub(r"script-src '[^']*'|script-src &#x27;.*?&#x27;", f"script-src {policy}", page, count=1)
+    """The faults of a page, which a second script at its end finds."""
     if dark:
         page = page.replace("@media (prefers-color-scheme: dark)", "@media all")
-    shown = dom(page.replace("</body>", f"<script>{AUDIT}</script></body>"), folder, *words)
+    shown = dom(scripted(page, AUDIT), folder, *words)
     return json.loads(unescape(re.search(r'data-audit="([^"]*)"', shown)[1]))
 
 
