@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.data.areas import Areas, areas_of
 from bayeslab.data.bound import Data
 from bayeslab.data.cells import LARGEST_EXACT
 from bayeslab.data.sines import Sines
@@ -162,6 +163,8 @@ class Design:
         Gaussian processes, and the bending parts of smooths; their straight parts are columns of ``matrix``.
     rises : list of Rise
         Monotonic effects, each in place of a column of ``matrix``.
+    areas : list of Areas
+        Effects of areas that have neighbours.
     terms : dict of str to (int, int)
         Range of the columns of each term of the formula.
     common : object
@@ -176,6 +179,7 @@ class Design:
     groups: list[Group]
     curves: list[Curve]
     rises: list[Rise]
+    areas: list[Areas]
     terms: dict[str, tuple[int, int]]
     common: Any
 
@@ -183,12 +187,13 @@ class Design:
     def of(cls, formula: Formula, data: Data, complete: np.ndarray, *, without_intercept: bool = False) -> Design:
         """Evaluate the right-hand side at the complete rows of the data of a fit."""
         frame = _frame(formula, data, complete)
-        if not (formula.common.terms or formula.common.intercept or formula.groups):
+        if not (formula.common.terms or formula.common.intercept or formula.groups or formula.areas):
             raise _bad("the formula has neither an intercept nor a predictor", code="incomplete")
         common = _matrix(formula.common, frame)
         groups = [_group(term, frame, data, complete, None) for term in formula.groups]
+        areas = [areas_of(term, data, complete, None) for term in formula.areas]
         return cls._assembled(
-            complete, common, np.asarray(common.design_matrix, float), groups, frame, data, without_intercept
+            complete, common, np.asarray(common.design_matrix, float), groups, areas, frame, data, without_intercept
         )
 
     def on(self, formula: Formula, data: Data, complete: np.ndarray) -> Design:
@@ -197,7 +202,9 @@ class Design:
         matrix = _coded(self.common, frame)
         known = {group.name: group for group in self.groups}
         groups = [_group(term, frame, data, complete, known[term.name]) for term in formula.groups]
-        return self._assembled(complete, self.common, matrix, groups, frame, data, not self.intercept)
+        mapped = {each.name: each for each in self.areas}
+        areas = [areas_of(term, data, complete, mapped[term.name]) for term in formula.areas]
+        return self._assembled(complete, self.common, matrix, groups, areas, frame, data, not self.intercept)
 
     @classmethod
     def _assembled(
@@ -206,6 +213,7 @@ class Design:
         common: Any,
         whole: np.ndarray,
         groups: list[Group],
+        areas: list[Areas],
         frame: Any,
         data: Data,
         without_intercept: bool,
@@ -231,7 +239,8 @@ class Design:
                 kept += range(part.start, part.stop)
         rises = _rises(common, frame, names, data)
         return cls(
-            rows, names, np.ascontiguousarray(whole[:, kept]), intercept, offset, groups, curves, rises, terms, common
+            rows, names, np.ascontiguousarray(whole[:, kept]), intercept, offset, groups, curves, rises, areas, terms,
+            common,
         )  # fmt: skip
 
     @cached_property

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isfinite
 from typing import Any
@@ -29,7 +29,7 @@ from formulae.token import Token
 
 from bayeslab.errors import hint
 from bayeslab.language.spec import plain_name
-from bayeslab.language.terms import MAX_LENGTH, Factor, GroupTerm, SmoothTerm, Term, Terms
+from bayeslab.language.terms import AREA_KINDS, MAX_LENGTH, AreaTerm, Factor, GroupTerm, SmoothTerm, Term, Terms
 from bayeslab.language.terms import bad_formula as _bad
 
 __all__ = ["FUNCTIONS", "bound_arguments", "constant", "parse_terms", "shown"]
@@ -41,7 +41,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "maximum": np.maximum,
 }  # fmt: skip
 _TWO_VALUES = {"minimum", "maximum"}
-# For every callee its arguments in order, with the allowed kinds. The first argument is required.
+# For every callee its arguments in order, with the allowed kinds. The first argument is required, and all of areas.
 _ARGUMENTS: dict[str, dict[str, str]] = {
     **{name: {"x": "value"} | ({"y": "value"} if name in _TWO_VALUES else {}) for name in FUNCTIONS},
     **{name: {"x": "value"} for name in ("I", "center", "scale", "standardize", "offset")},
@@ -56,6 +56,7 @@ _ARGUMENTS: dict[str, dict[str, str]] = {
     "s": {"x": "value", "k": "basis", "by": "column"},
     "gp": {"x": "value", "k": "basis", "c": "number", "by": "column"},
     "mo": {"x": "column"},
+    **{name: {"W": "table", "gr": "column"} for name in AREA_KINDS},
 }  # fmt: skip
 _CONTRASTS = {"Sum": "omit", "Treatment": "reference"}
 _OPERATORS = {"PLUS", "MINUS", "STAR", "SLASH", "STAR_STAR"}
@@ -67,8 +68,8 @@ _MOST_MARGIN = 50
 _LEAST_BASIS = 3  # a constant, a straight line, and a function that bends
 
 
-def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...]]:
-    """Parse a right-hand side into its common terms and its group terms.
+def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...], tuple[AreaTerm, ...]]:
+    """Parse a right-hand side into its common terms, its group terms and its effects of areas.
 
     Raises
     ------
@@ -78,7 +79,10 @@ def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...]]:
     if len(text) > MAX_LENGTH:
         raise _bad(f"the formula is longer than {MAX_LENGTH} characters", code="too-deep")
     common, groups = _split(_tokens(text))
-    return _terms(common), tuple(groups)
+    whole = _terms(common)
+    areas = tuple(term[0].areas for term in whole.terms if term[0].areas is not None)
+    rest = tuple(term for term in whole.terms if term[0].areas is None)
+    return replace(whole, terms=rest), tuple(groups), areas
 
 
 # --------------------------------------------------------------------------------------------------- tokens
@@ -289,6 +293,8 @@ def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
         raise _bad(
             "a monotonic effect does not vary by group here: mo(x) stands outside of the brackets", code="misplaced"
         )
+    if any(factor.areas for term in effects.terms for factor in term):
+        raise _bad("effects of areas are a separate term, outside of the brackets: + icar(W, g)", code="misplaced")
     factor = inside[bars[-1] + 1 :]
     names = [plain_name(token.lexeme.strip("`")) for token in factor[::2]]
     joints = {token.kind for token in factor[1::2]}
@@ -455,6 +461,8 @@ def _product(*terms: Term) -> Term:
         raise _bad(
             "an interaction of two monotonic effects is not there; one of them may be a factor, C(x)", code="misplaced"
         )
+    if len(out) > 1 and any(factor.areas for factor in out):
+        raise _bad("effects of areas have no interactions: add them to the others, + icar(W, g)", code="misplaced")
     if len(out) > 1 and any(factor.smooth for factor in out):
         raise _bad(
             "a curve has no interactions; a curve for each level of a factor is s(x, by=g), added to the others",
@@ -505,7 +513,16 @@ def _call(tree: Call) -> Factor:
     _check_call(tree, names, 0)
     if not names:
         raise _bad(f"'{shown(tree)}' has no column in it", code="misplaced")
-    return Factor(shown(tree), tree, None, frozenset(names), _smooth(tree))
+    return Factor(shown(tree), tree, None, frozenset(names), _smooth(tree), _areas(tree))
+
+
+def _areas(tree: Call) -> AreaTerm | None:
+    """What a checked call says about areas."""
+    called = str(tree.callee.name.lexeme)
+    if called not in AREA_KINDS:
+        return None
+    given = bound_arguments(tree)
+    return AreaTerm(called, _name(given["W"]), _name(given["gr"]))
 
 
 def _smooth(tree: Call) -> SmoothTerm | None:
@@ -557,11 +574,13 @@ def _check_call(tree: Call, names: set[str], depth: int) -> None:
         )
     if depth and called in ("bs", "poly"):
         raise _bad(f"{called}() makes several columns and stands by itself: {called}(log(x), ...)", code="misplaced")
+    if depth and called in AREA_KINDS:
+        raise _bad(f"{called}() is a separate term, not an argument", code="misplaced")
     if depth and called in ("s", "gp", "mo"):
         inner = f"{called}(log(x))" if called != "mo" else "mo(x), whose steps have any size"
         raise _bad(f"{called}() is a separate term, not an argument: {inner}", code="misplaced")
     given, wanted = bound_arguments(tree), _ARGUMENTS[called]
-    needed = [key for k, (key, kind) in enumerate(wanted.items()) if k == 0 or kind == "value"]
+    needed = [key for k, (key, kind) in enumerate(wanted.items()) if k == 0 or kind == "value" or "W" in wanted]
     for key in needed:
         if key not in given:
             raise _bad(f"{called}() needs the argument '{key}'", code="wrong-arguments")
@@ -580,6 +599,14 @@ def _check_call(tree: Call, names: set[str], depth: int) -> None:
 def _check_argument(called: str, key: str, kind: str, argument: Any, names: set[str], depth: int) -> None:
     if kind == "value":
         _check_value(argument, names, depth + 1)
+        return
+    if kind == "table":
+        if not isinstance(argument, Variable | QuotedName):
+            raise _bad(
+                f"{called}() takes the name of a table of neighbours, under data.tables, and the column of areas:"
+                f" {called}(border, area)",
+                code="wrong-arguments",
+            )
         return
     if kind == "column":
         if not isinstance(argument, Variable | QuotedName):

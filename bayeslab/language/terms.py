@@ -8,9 +8,11 @@ from typing import Any
 from bayeslab.errors import ModelError
 from bayeslab.language.spec import node_name
 
-__all__ = ["MAX_LENGTH", "Factor", "GroupTerm", "SmoothTerm", "Term", "Terms", "bad_formula"]
+__all__ = ["AREA_KINDS", "MAX_LENGTH", "AreaTerm", "Factor", "GroupTerm", "SmoothTerm", "Term", "Terms", "bad_formula"]
 
 MAX_LENGTH = 2_000
+#: Effects of areas that have neighbours.
+AREA_KINDS = ("car", "icar", "bym2")
 
 
 def bad_formula(message: str, *, code: str) -> ModelError:
@@ -47,6 +49,34 @@ class SmoothTerm:
 
 
 @dataclass(frozen=True, slots=True)
+class AreaTerm:
+    """Effects of areas that have neighbours, ``icar(W, g)``.
+
+    Attributes
+    ----------
+    kind : {"car", "icar", "bym2"}
+    table : str
+        The table with a row for each pair of neighbours.
+    factor : str
+        The column of areas.
+    """
+
+    kind: str
+    table: str
+    factor: str
+
+    @property
+    def title(self) -> str:
+        """The term as text."""
+        return f"{self.kind}({self.table}, {self.factor})"
+
+    @property
+    def name(self) -> str:
+        """The name of the term in names of parameters."""
+        return f"{self.kind}_{node_name(self.factor)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Factor:
     """One part of a term: a column, or a call.
 
@@ -62,6 +92,8 @@ class Factor:
         Columns that the factor uses.
     smooth : SmoothTerm or None
         What the call says, if it is a curve.
+    areas : AreaTerm or None
+        What the call says, if it has effects of areas.
     """
 
     text: str
@@ -69,6 +101,7 @@ class Factor:
     column: str | None
     names: frozenset[str]
     smooth: SmoothTerm | None = None
+    areas: AreaTerm | None = None
 
     @property
     def called(self) -> str | None:

@@ -17,6 +17,8 @@ A regression is a short form of a graph. The formula becomes a design matrix, an
     Slope of a monotonic effect ``mo(x)``, and the shares of its steps.
 ``sd_gp_x``, ``length_gp_x``
     Standard deviation and length of a Gaussian process ``gp(x)``; with ``by=g`` for each level.
+``u_icar_g[g]``, ``sd_icar_g``; ``rho_bym2_g``; ``alpha_car_g``
+    Effects of areas that have neighbours, ``icar(W, g)``, their sd, and how much of it neighbours share.
 ``sigma_centred``, ``Intercept_sigma``, ``b_sigma[predictor_sigma]``, ``u_sigma_g[g]``, ``sd_sigma_g``
     The same of a further parameter that has a formula and so a value for each row. ``sigma_centred`` is sigma at
     average predictors; the others are on the scale of the link.

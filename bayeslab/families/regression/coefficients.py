@@ -124,6 +124,10 @@ class Coefficients:
             self._written()
         return [f"{self.names.of('design')} @ {self.names.of('b')}"]
 
+    def all(self) -> list[str]:
+        """Write everything; the terms of the linear predictor."""
+        return [*self.slopes(), *self.groups(), *self.rises(), *self.curves(), *self.areas()]
+
     def prior_of(self, k: int) -> str | None:
         """The prior of a column: its own, its term's, or that of all slopes."""
         name = self.design.names[k]
@@ -286,6 +290,36 @@ class Coefficients:
             self.nodes[f"{u}[{inside}]"] = f"{size} * _raw_{label}"
             u += by
             out.append(f"sum({u} * {waves}, {wave})" if curve.by else f"{waves} @ {u}")
+        return out
+
+    def areas(self) -> list[str]:
+        """Write the effects of areas that have neighbours; the terms they add to the linear predictor."""
+        out = []
+        for area in self.design.areas:
+            label, factor = self.names.group(area.name), area.factor
+            twin, sd, u = f"{label}_with", f"sd_{label}", f"u_{label}[{factor}]"
+            self.dims[factor] = [x.item() if hasattr(x, "item") else x for x in area.labels]
+            self.dims[twin] = factor
+            self.nodes[sd] = self.priors.get(
+                f"sd_{area.name}", self.priors.get("sd", f"HalfStudentT(3, {rounded(self.unit)})")
+            )
+            if area.kind == "car":
+                self.columns[f"neighbours_{label}"] = Column(area.neighbours.matrix, (factor, twin))
+                self.nodes[f"alpha_{label}"] = self.priors.get(f"alpha_{area.name}", "Beta(1, 1)")
+                self.nodes[f"_raw_{label}[{factor}]"] = f"CAR(0, neighbours_{label}, alpha_{label}, 1)"
+                self.nodes[u] = f"{sd} * _raw_{label}"
+                out.append(u)
+                continue
+            self.columns[f"factor_{label}"] = Column(area.neighbours.factor, (factor, twin))
+            shared = f"factor_{label} @ _raw_{label}"
+            if area.kind == "bym2":
+                rho = f"rho_{label}"
+                self.nodes[rho] = self.priors.get(f"rho_{area.name}", "Beta(1, 1)")
+                self.nodes[f"_alone_{label}[{factor}]"] = "Normal(0, 1)"
+                shared = f"sqrt({rho}) * ({shared}) + sqrt(1 - {rho}) * _alone_{label}"
+            self.nodes[f"_raw_{label}[{twin}]"] = "Normal(0, 1)"
+            self.nodes[u] = f"{sd} * ({shared})"
+            out.append(u)
         return out
 
     def _correlated(self, name: str, label: str, prior: str | None, scale: list[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.data.areas import Areas
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.design import Group
@@ -22,7 +23,7 @@ from bayeslab.families.regression.lowering import lower
 from bayeslab.families.regression.weighted import log_density
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
-from bayeslab.language.expansion import Expansion, check_columns, listed_numbers, numbers, unsupported
+from bayeslab.language.expansion import Expansion, check_columns, listed_numbers, number, numbers, unsupported
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name, nodes_of
 from bayeslab.language.spec import Model
@@ -31,6 +32,7 @@ from bayeslab.language.terms import GroupTerm
 __all__ = ["expand"]
 
 _OF_DESIGN = ("design", "design_mean")
+_OF_AREAS = ("factor", "neighbours")  # columns that stand for a map
 _ALIKE = " with the same standard deviation in every row"
 _LINKED = {"identity": "{}", "log": "log({})", "logit": "logit({})"}
 _LIKELIHOODS = {
@@ -70,6 +72,13 @@ class _Written:
         self.groups = [group for predictor in lowered.predictors for group in predictor.design.groups]
         curves = [curve for predictor in lowered.predictors for curve in predictor.design.curves]
         self.factors = {group.name for group in self.groups} | {curve.by for curve in curves if curve.by}
+        self.factors |= {area.factor for predictor in lowered.predictors for area in predictor.design.areas}
+        self.maps = {
+            f"{word}_{predictor.names.group(area.name)}"
+            for predictor in lowered.predictors
+            for area in predictor.design.areas
+            for word in _OF_AREAS
+        }
         self.designs = {predictor.names.of(word) for predictor in lowered.predictors for word in _OF_DESIGN}
         self.row, self.levels = data.dataset.rows, likelihood(lowered.spec.likelihood).levels
         if lowered.y is None:
@@ -150,6 +159,9 @@ class _Written:
             for group, term in zip(predictor.design.groups, predictor.formula.groups, strict=True):
                 label = predictor.names.group(group.name)
                 out.setdefault(f"u_{label}", {}).update(self._effects_of(label, group, term))
+            for area in predictor.design.areas:
+                label = predictor.names.group(area.name)
+                out[f"sd_{label}"] = self._map(label, area)
             out |= self._waves(predictor)
             out |= self._rises(predictor)
         return out
@@ -170,6 +182,61 @@ class _Written:
                 )
             if rise.name != rise.of:
                 made[f"rest_{label}[{self.row}]"] = rests[design.names[rise.column]]
+        return out
+
+    def _map(self, label: str, area: Areas) -> dict[str, str]:
+        """Nodes of which areas are neighbours, and of the structure of their effects."""
+        g, twin, pair = area.factor, f"{label}_with", f"{label}_pair"
+        first, second, border = (f"{word}_{label}" for word in ("first", "second", "border"))
+        ends = area.neighbours.ends
+        self.dims |= {twin: g, pair: len(ends)}
+        self.comments[f"{first}[{pair}]"] = (
+            f"The two areas of each pair of neighbours, as places in the dimension `{g}`, from 0."
+        )
+        out = {f"{first}[{pair}]": listed_numbers(ends[:, 0]), f"{second}[{pair}]": listed_numbers(ends[:, 1])}
+
+        def between(one: str) -> str:
+            """The product of an array of pairs and areas with itself."""
+            return f"dot({one}, rename({one}, {g}, {twin}), {pair})"
+
+        if area.kind == "car":
+            # Of pairs (i, j): the sum of (e_i + e_j)(e_i + e_j)' is the matrix of neighbours and their numbers.
+            out[f"{border}[{pair}, {g}]"] = f"(index({g}) == {first}) + (index({g}) == {second})"
+            key = f"neighbours_{label}[{g}, {twin}]"
+            out[key] = f"{between(border)} * (index({g}) != index({twin}))"
+            self.comments[key] = "1 for neighbours, else 0."
+            return out
+        out[f"{border}[{pair}, {g}]"] = f"(index({g}) == {first}) - (index({g}) == {second})"
+        part, size, joint, covariance, root, variance = (
+            f"{word}_{label}" for word in ("part", "size", "joint", "covariance", "root", "variance")
+        )
+        count, logs = number(area.neighbours.count), f"log({variance})"
+        level, removed, mean = f"1 / {count}", f"mean({root}, {g})", f"mean({logs}, {g})"
+        if area.neighbours.parts.any():
+            out |= {
+                f"{part}[{g}]": listed_numbers(area.neighbours.parts),
+                f"{joint}[{g}, {twin}]": f"{part} == rename({part}, {g}, {twin})",
+                f"{size}[{g}]": f"sum({joint}, {twin})",
+            }
+            level, removed = f"{joint} / {size}", f"({size} > 1) * ({joint} @ {root}) / {size}"
+            mean = f"{joint} @ rename({logs}, {g}, {twin}) / {size}"
+            self.comments[f"{part}[{g}]"] = (
+                "Parts of the map without a border between them: the effects of each sum to 0."
+            )
+        out[f"{covariance}[{g}, {twin}]"] = f"inv({between(border)} + {level})"
+        level = f"({size} > 1) / {size}" if area.neighbours.parts.any() else level
+        out |= {
+            f"{root}[{g}, {twin}]": f"cholesky({covariance})",
+            f"{variance}[{g}]": f"diagonal({covariance}) - {level}",
+            f"factor_{label}[{g}, {twin}]": f"({root} - {removed}) / exp(0.5 * ({mean}))",
+        }
+        self.comments[f"{covariance}[{g}, {twin}]"] = (
+            "The covariance of effects that neighbours share, before they sum to 0: the inverse of the Laplacian of the"
+            " map and of the level that is then taken away."
+        )
+        self.comments[f"factor_{label}[{g}, {twin}]"] = (
+            "Makes independent normals such effects, scaled to variances with the geometric mean 1."
+        )
         return out
 
     def _waves(self, predictor: LinearPredictor) -> dict[str, dict[str, str]]:
@@ -236,7 +303,7 @@ class _Written:
         if name in self.designs:
             return
         for column, given in self.lowered.data.dataset.columns.items():
-            if column in self.designs or column.startswith("design_") or self.row in (given.dims or ()):
+            if column in self.designs | self.maps or column.startswith("design_") or self.row in (given.dims or ()):
                 continue
             if not re.search(rf"\b{re.escape(column)}\b", text):
                 continue
@@ -313,6 +380,17 @@ class _Written:
                 f"_raw_{label}": f"Effects of each {group.name}{whose}, over their standard deviation (non-centred).",
                 f"u_{label}": f"Effects of each {group.name}{whose}: how far it lies from the population.",
                 f"corr_{label}": "The correlations themselves, to be looked at.",
+            }
+        for area in predictor.design.areas:
+            label = names.group(area.name)
+            texts |= {
+                f"sd_{label}": f"How much {area.factor} levels differ{whose and f' in {names.parameter}'}.",
+                f"rho_{label}": "The share of their variance that neighbours share.",
+                f"alpha_{label}": "How near an area is to the mean of its neighbours: 0 not at all, 1 about it.",
+                f"_raw_{label}": f"Effects of {area.title}{whose}, over their standard deviation"
+                + ("." if area.kind == "car" else ": independent normals, which the factor makes alike."),
+                f"_alone_{label}": "The part that neighbours do not share.",
+                f"u_{label}": f"Effects of each {area.factor}{whose}: how far it lies from the population.",
             }
         for rise in predictor.design.rises:
             texts[f"simplex_{names.group(rise.name)}"] = (
@@ -450,6 +528,8 @@ def _verify(model: Model, data: Data, lowered: Lowered, expansion: Expansion) ->
         }
         wanted |= {f"steps_{names.group(rise.of)}": rise.steps for rise in design.rises}
         wanted |= {f"rest_{names.group(rise.name)}": rise.rest for rise in design.rises}
+        wanted |= {f"factor_{names.group(a.name)}": a.neighbours.factor for a in design.areas if a.kind != "car"}
+        wanted |= {f"neighbours_{names.group(a.name)}": a.neighbours.matrix for a in design.areas if a.kind == "car"}
         wanted |= {f"waves_{names.group(curve.name)}": curve.waves for curve in design.curves}
     nodes = nodes_of(expansion.nodes)
     evaluator: Evaluator

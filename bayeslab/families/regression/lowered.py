@@ -105,6 +105,8 @@ class LinearPredictor:
                 eta += effects @ curve.waves.T
             else:
                 eta += np.einsum("snk,nk->sn", effects[:, curve.codes], curve.waves)
+        for area in design.areas:
+            eta += draws[f"u_{names.group(area.name)}"][:, area.codes]
         if design.offset is not None:
             eta += design.offset if not tail else design.offset[:, None]
         return eta
@@ -238,6 +240,8 @@ class Lowered:
         per_row += sum(curve.waves.shape[1] for curve in self.design.curves)
         linear = self.likelihood.distribution == "Normal" and self.link == "identity" and self.additive
         linear = linear and not self.further and not self.design.rises
+        size += sum(len(area.labels) for area in self.design.areas)
+        per_row += len(self.design.areas)
         return linear and self.limits is None and size**2 < self.design.n * per_row
 
 

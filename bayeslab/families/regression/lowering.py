@@ -170,6 +170,8 @@ def _columns(spec: Regression, data: Data, predictors: Mapping[str, LinearPredic
             out[f"waves_{label}"] = Column(curve.waves, (dim, f"{label}_wave"))
             if curve.by and curve.codes is not None:
                 out[curve.by] = Column(curve.labels[curve.codes], (dim,))
+        for area in design.areas:
+            out[area.factor] = Column(area.labels[area.codes], (dim,))
     if rows.trials is not None:
         out["trials"] = Column(rows.trials.astype(np.int64), (dim,))
     if rows.limits is not None:

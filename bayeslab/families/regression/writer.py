@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from bayeslab.data.areas import Areas
 from bayeslab.data.dataset import Column
 from bayeslab.data.design import Design
 from bayeslab.data.sines import Sines
@@ -28,7 +29,7 @@ __all__ = ["Writer", "varies"]
 
 def varies(design: Design) -> bool:
     """Whether a formula makes its parameter vary by row; ``~ 1`` does not."""
-    return bool(design.names or design.groups or design.curves or design.offset is not None)
+    return bool(design.names or design.groups or design.curves or design.areas or design.offset is not None)
 
 
 class Writer:
@@ -137,7 +138,8 @@ class Writer:
             coefficients = self._coefficients_of(parameter)
             lacking = ["b"] if any(coefficients.prior_of(k) is None for k in range(len(design.names))) else []
             if not design.names and "sd" not in priors:
-                lacking = [name for group in design.groups if (name := f"sd_{group.name}") not in priors]
+                several = [each.name for each in design.groups] + [each.name for each in design.areas]
+                lacking = [name for each in several if (name := f"sd_{each}") not in priors]
             if lacking:
                 raise problem(
                     f"without an intercept the coefficients of '{parameter}' have no default priors, since these would"
@@ -170,8 +172,13 @@ class Writer:
             why = self.likelihood.refused(name, value)
         else:
             why = "" if value > 0 else f"'{name}' is positive; it cannot be fixed at {value:g}"
+            if name in {f"{_MIX[area.kind]}_{area.name}" for area in self._areas() if area.kind in _MIX}:
+                why = "" if 0 <= value < 1 else f"'{name}' is from 0 to below 1; it cannot be fixed at {value:g}"
         if why:
             raise problem(why, "priors", *parameter, name, code="out-of-range")
+
+    def _areas(self) -> list[Areas]:
+        return [area for design in self.designs.values() for area in design.areas]
 
     def _check_shape(self, name: str, text: str, *parameter: str) -> None:
         """Refuse priors of the steps of a monotonic effect that are no distribution of shares."""
@@ -230,6 +237,17 @@ class Writer:
                     code="name-clash",
                 )
             out |= more
+        for area in self.designs[parameter].areas:
+            label = Names(parameter).group(area.name)
+            more = {f"{word}_{label}" for word in _OF_AREAS} | {f"{label}_with", f"{label}_pair"}
+            if clash := sorted(more & out):
+                raise problem(
+                    f"'{clash[0]}' would be a part of {area.title}, and of the effects of a group: rename the grouping"
+                    " factor under data.rename",
+                    "formula",
+                    code="name-clash",
+                )
+            out |= more
         for rise in self.designs[parameter].rises:
             label, of = Names(parameter).group(rise.name), Names(parameter).group(rise.of)
             out |= {f"simplex_{label}", f"rest_{label}", f"steps_{of}", f"{of}_step"}
@@ -250,6 +268,7 @@ class Writer:
         named += [
             ("a factor", "formula", curve.by) for design in self.designs.values() for curve in design.curves if curve.by
         ]
+        named += [("a column of areas", "formula", area.factor) for area in self._areas()]
         named += [("a predictor with a model of its own", "missing", name) for name in self.spec.missing]
         named += [("a parameter of a prior", "priors", name) for name in self.hyper]
         for role, place, name in named:
@@ -270,6 +289,7 @@ class Writer:
             lacking += ["b"] if any(coefficients.prior_of(k) is None for k in range(len(self.design.names))) else []
         lacking += [name for name, text in self.likelihood.auxiliary.items() if _scaled(text) and self._default(name)]
         groups = [f"sd_{group.name}" for group in self.design.groups if self._in_unit()]
+        groups += [f"sd_{area.name}" for area in self.design.areas if self._in_unit()]
         lacking += [name for name in groups if name not in self.priors and "sd" not in self.priors]
         curves = [f"sd_{curve.name}" for curve in self.design.curves if self._in_unit()]
         lacking += [name for name in curves if name not in self.priors]
@@ -377,7 +397,7 @@ class Writer:
                 moved = f" - dot({names.of('design_mean')}, {names.of('b')})"
             self.nodes[intercept] = terms[0] + moved
         coefficients = self._coefficients_of(parameter)
-        terms += [*coefficients.slopes(), *coefficients.groups(), *coefficients.rises(), *coefficients.curves()]
+        terms += coefficients.all()
         self.slopes[parameter] = coefficients.texts
         terms += [names.of("offset")] if design.offset is not None else []
         self.by_row[parameter] = INVERSE_LINKS[link].format(eta=f"({' + '.join(terms)})")
@@ -480,15 +500,15 @@ class Writer:
                 "formula",
                 code="unsupported",
             )
-        if (self.design.curves or self.design.rises) and self._contrasts:
-            what = "curves" if self.design.curves else "monotonic effects"
+        if (self.design.curves or self.design.rises or self.design.areas) and self._contrasts:
+            what = "curves" if self.design.curves else "monotonic effects" if self.design.rises else "effects of areas"
             raise problem(
                 f"{what} in a categorical regression are not there; write the model as a graph",
                 "formula",
                 code="unsupported",
             )
         coefficients = self._coefficients_of("")
-        terms = [*coefficients.slopes(), *coefficients.groups(), *coefficients.rises(), *coefficients.curves()]
+        terms = coefficients.all()
         self.slopes[""] = coefficients.texts
         return terms
 
@@ -513,6 +533,10 @@ class Writer:
 # Names that end with the parameter's if it has a formula.
 _OF_PREDICTOR = ["Intercept", "b", "predictor", "design", "design_mean", "offset"]
 _OF_PREDICTOR += ["prior_location", "prior_scale", "prior_unit"]
+# Names of the nodes of effects of areas; the parameter that says how alike neighbours are.
+_OF_AREAS = ["u", "sd", "rho", "alpha", "factor", "neighbours", "first", "second", "border", "part", "size", "joint"]
+_OF_AREAS += ["covariance", "root", "variance"]
+_MIX = {"car": "alpha", "bym2": "rho"}
 # The scale of default priors of slopes and of sds of groups, by the link of a parameter that has a formula: a factor e,
 # as in an sd; the log odds that the predicted quantity has under this link; one unit.
 _UNITS = {"log": 1.0, "logit": 2.5, "identity": 2.5}
@@ -521,6 +545,8 @@ _UNITS = {"log": 1.0, "logit": 2.5, "identity": 2.5}
 def _of_groups(design: Design) -> set[str]:
     """Names of the priors of group effects and smooths."""
     groups = {f"{word}_{group.name}" for group in design.groups for word in ("sd", "corr")}
+    groups |= {f"sd_{area.name}" for area in design.areas}
+    groups |= {f"{_MIX[area.kind]}_{area.name}" for area in design.areas if area.kind in _MIX}
     groups |= {"sd"} if groups else set()
     groups |= {f"length_{curve.name}" for curve in design.curves if isinstance(curve.basis, Sines)}
     return groups | {f"sd_{curve.name}" for curve in design.curves}
