@@ -35,7 +35,7 @@ from bayeslab.language.spec import node_name
 from bayeslab.language.terms import GroupTerm, SmoothTerm, Terms
 from bayeslab.language.terms import bad_formula as _bad
 
-__all__ = ["Curve", "Design", "Group", "Rise"]
+__all__ = ["Curve", "Design", "Group", "Measured", "Rise"]
 
 _MAX_COLUMNS, _MAX_BYTES = 5_000, 4 << 30
 # Errors of formulae, pandas and SciPy for values that do not suit a term.
@@ -146,6 +146,54 @@ class Rise:
 
 
 @dataclass(frozen=True, eq=False)
+class Measured:
+    """A predictor measured with error: ``rest * true`` in place of a column of the matrix.
+
+    The true values are normal about a common mean, and the measurements about the true values. Given its measurement x
+    with the error's sd e, a true value has the mean ``x + w (mean - x)`` and the sd ``sqrt(w) sd``, where
+    ``w = e^2 / (e^2 + sd^2)`` (Carroll, Ruppert, Stefanski, Crainiceanu 2006, Measurement Error in Nonlinear Models).
+
+    Attributes
+    ----------
+    name : str
+        The column in names of parameters, such as ``me_x_e`` or ``me_x_e_g_b``.
+    text : str
+        The predictor as text, ``me(x, e)``.
+    of : str
+        The predictor in names of parameters, ``me_x``.
+    predictor : str
+        The column of measurements.
+    column : int
+        The column of the matrix.
+    x, error : ndarray (n,)
+        Measurements, and the sds of their errors.
+    rest : ndarray (n,)
+        What the true value is multiplied by in an interaction; ones for the predictor itself.
+    fitted : bool
+        Whether these are the rows of the fit, whose true values are parameters.
+    """
+
+    name: str
+    text: str
+    of: str
+    predictor: str
+    column: int
+    x: np.ndarray
+    error: np.ndarray
+    rest: np.ndarray
+    fitted: bool
+
+    @property
+    def alone(self) -> bool:
+        """Whether this is the predictor itself, not an interaction."""
+        return self.name == _named(self.text)
+
+    def weight(self, sd: np.ndarray) -> np.ndarray:
+        """How far true values are drawn to their mean, from 0 to 1, given the sd of true values at draws (draws, n)."""
+        return np.asarray(self.error**2 / (self.error**2 + sd[:, None] ** 2))
+
+
+@dataclass(frozen=True, eq=False)
 class Design:
     """A formula on data.
 
@@ -163,6 +211,8 @@ class Design:
         Gaussian processes, and the bending parts of smooths; their straight parts are columns of ``matrix``.
     rises : list of Rise
         Monotonic effects, each in place of a column of ``matrix``.
+    measured : list of Measured
+        Predictors measured with error, each in place of a column of ``matrix``.
     areas : list of Areas
         Effects of areas that have neighbours.
     terms : dict of str to (int, int)
@@ -179,6 +229,7 @@ class Design:
     groups: list[Group]
     curves: list[Curve]
     rises: list[Rise]
+    measured: list[Measured]
     areas: list[Areas]
     terms: dict[str, tuple[int, int]]
     common: Any
@@ -237,20 +288,25 @@ class Design:
                 terms[smooth.title if smooth else name] = (len(names), len(names) + part.stop - part.start)
                 names += _straight_names(smooth, curves) if smooth else [str(label) for label in term.labels]
                 kept += range(part.start, part.stop)
-        rises = _rises(common, frame, names, data)
+        rises, measured = _rises(common, frame, names, data), _measured(common, frame, names, data)
         return cls(
-            rows, names, np.ascontiguousarray(whole[:, kept]), intercept, offset, groups, curves, rises, areas, terms,
-            common,
+            rows, names, np.ascontiguousarray(whole[:, kept]), intercept, offset, groups, curves, rises, measured,
+            areas, terms, common,
         )  # fmt: skip
 
     @cached_property
     def still(self) -> np.ndarray:
-        """The matrix with zeros in place of monotonic effects."""
-        if not self.rises:
+        """The matrix with zeros in place of :attr:`latent` columns."""
+        if not self.latent:
             return self.matrix
         out = self.matrix.copy()
-        out[:, [rise.column for rise in self.rises]] = 0.0
+        out[:, self.latent] = 0.0
         return out
+
+    @property
+    def latent(self) -> list[int]:
+        """The columns in whose place stand monotonic effects and predictors measured with error."""
+        return [rise.column for rise in self.rises] + [each.column for each in self.measured]
 
     @property
     def n(self) -> int:
@@ -305,11 +361,7 @@ def _rises(common: Any, frame: Any, names: list[str], data: Data) -> list[Rise]:
     """The monotonic effects of a formula."""
     from bayeslab.data.term_values import each_one, level_codes
 
-    def monotonic(term: Any) -> Any:
-        calls = [getattr(part, "call", None) for part in getattr(term, "components", ())]
-        return next((call for call in calls if call is not None and call.factor.monotonic), None)
-
-    calls = {name: call for name, term in common.terms.items() if (call := monotonic(term)) is not None}
+    calls = _latent(common, "mo")
     if not calls:
         return []
     with each_one():
@@ -339,6 +391,41 @@ def _rises(common: Any, frame: Any, names: list[str], data: Data) -> list[Rise]:
                 )
             )
     return out
+
+
+def _measured(common: Any, frame: Any, names: list[str], data: Data) -> list[Measured]:
+    """The predictors of a formula that are measured with error."""
+    from bayeslab.data.term_values import each_one, measurements
+
+    calls = _latent(common, "me")
+    if not calls:
+        return []
+    with each_one():
+        rest = _coded(common, frame)
+    out, errors = list[Measured](), dict[str, str]()
+    for name, call in calls.items():
+        text = call.factor.text
+        predictor, x, error = measurements(call, frame)
+        if errors.setdefault(predictor, text) != text:
+            raise _bad(
+                f"{text} and {errors[predictor]} have the same measurements with different errors", code="conflict"
+            )
+        part = common.slices[name]
+        for label, at in zip(common.terms[name].labels, range(part.start, part.stop), strict=True):
+            title, column = str(label), names.index(str(label))
+            of = f"me_{node_name(predictor)}"
+            out.append(Measured(_named(title), text, of, predictor, column, x, error, rest[:, at], data.fitted))
+    return out
+
+
+def _latent(common: Any, called: str) -> dict[str, Any]:
+    """The terms with a call of this name, each with the call."""
+
+    def named(term: Any) -> Any:
+        calls = [getattr(part, "call", None) for part in getattr(term, "components", ())]
+        return next((call for call in calls if call is not None and call.factor.called == called), None)
+
+    return {name: call for name, term in common.terms.items() if (call := named(term)) is not None}
 
 
 def _named(title: str) -> str:

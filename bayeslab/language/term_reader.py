@@ -41,7 +41,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "maximum": np.maximum,
 }  # fmt: skip
 _TWO_VALUES = {"minimum", "maximum"}
-# For every callee its arguments in order, with the allowed kinds. The first argument is required, and all of areas.
+# For every callee its arguments in order, with the allowed kinds. The first argument is required, and all others that
+# are values, tables, columns of areas and errors.
 _ARGUMENTS: dict[str, dict[str, str]] = {
     **{name: {"x": "value"} | ({"y": "value"} if name in _TWO_VALUES else {}) for name in FUNCTIONS},
     **{name: {"x": "value"} for name in ("I", "center", "scale", "standardize", "offset")},
@@ -56,6 +57,7 @@ _ARGUMENTS: dict[str, dict[str, str]] = {
     "s": {"x": "value", "k": "basis", "by": "column"},
     "gp": {"x": "value", "k": "basis", "c": "number", "by": "column"},
     "mo": {"x": "column"},
+    "me": {"x": "column", "sd": "error"},
     **{name: {"W": "table", "gr": "column"} for name in AREA_KINDS},
 }  # fmt: skip
 _CONTRASTS = {"Sum": "omit", "Treatment": "reference"}
@@ -293,6 +295,12 @@ def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
         raise _bad(
             "a monotonic effect does not vary by group here: mo(x) stands outside of the brackets", code="misplaced"
         )
+    if any(factor.measured for term in effects.terms for factor in term):
+        raise _bad(
+            "the slope of a predictor measured with error does not vary by group here: me(x, sd) stands outside of the"
+            " brackets",
+            code="misplaced",
+        )
     if any(factor.areas for term in effects.terms for factor in term):
         raise _bad("effects of areas are a separate term, outside of the brackets: + icar(W, g)", code="misplaced")
     factor = inside[bars[-1] + 1 :]
@@ -457,6 +465,12 @@ def _product(*terms: Term) -> Term:
         )
     if len(out) > 1 and any(factor.text.startswith("offset(") for factor in out):
         raise _bad("an offset has no coefficient and no interactions; add it: x + offset(z)", code="misplaced")
+    if sum(factor.latent for factor in out) > 1 and any(factor.measured for factor in out):
+        raise _bad(
+            "a predictor measured with error has no interaction with another one, or with a monotonic effect; one of"
+            " them may be the column itself",
+            code="misplaced",
+        )
     if sum(factor.monotonic for factor in out) > 1:
         raise _bad(
             "an interaction of two monotonic effects is not there; one of them may be a factor, C(x)", code="misplaced"
@@ -576,11 +590,18 @@ def _check_call(tree: Call, names: set[str], depth: int) -> None:
         raise _bad(f"{called}() makes several columns and stands by itself: {called}(log(x), ...)", code="misplaced")
     if depth and called in AREA_KINDS:
         raise _bad(f"{called}() is a separate term, not an argument", code="misplaced")
+    if depth and called == "me":
+        raise _bad(
+            "me() is a separate term, not an argument: me(z, sd), with z computed in data.derive and sd its error",
+            code="misplaced",
+        )
     if depth and called in ("s", "gp", "mo"):
         inner = f"{called}(log(x))" if called != "mo" else "mo(x), whose steps have any size"
         raise _bad(f"{called}() is a separate term, not an argument: {inner}", code="misplaced")
     given, wanted = bound_arguments(tree), _ARGUMENTS[called]
-    needed = [key for k, (key, kind) in enumerate(wanted.items()) if k == 0 or kind == "value" or "W" in wanted]
+    needed = [
+        key for k, (key, kind) in enumerate(wanted.items()) if k == 0 or kind in ("value", "error") or "W" in wanted
+    ]
     for key in needed:
         if key not in given:
             raise _bad(f"{called}() needs the argument '{key}'", code="wrong-arguments")
@@ -599,6 +620,18 @@ def _check_call(tree: Call, names: set[str], depth: int) -> None:
 def _check_argument(called: str, key: str, kind: str, argument: Any, names: set[str], depth: int) -> None:
     if kind == "value":
         _check_value(argument, names, depth + 1)
+        return
+    if kind == "error":
+        if isinstance(argument, Variable | QuotedName):
+            names.add(_name(argument))
+            return
+        value = constant(argument)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise _bad(
+                f"{called}(): sd is the standard deviation of the error, a column or a positive number; given:"
+                f" {shown(argument)}",
+                code="wrong-arguments",
+            )
         return
     if kind == "table":
         if not isinstance(argument, Variable | QuotedName):

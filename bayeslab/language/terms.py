@@ -119,6 +119,16 @@ class Factor:
         return self.called == "mo"
 
     @property
+    def measured(self) -> bool:
+        """Whether the call is a predictor measured with error, ``me(x, sd)``."""
+        return self.called == "me"
+
+    @property
+    def latent(self) -> bool:
+        """Whether the value in a row depends on parameters, so that it is no column of numbers."""
+        return self.monotonic or self.measured
+
+    @property
     def numbers(self) -> frozenset[str]:
         """Columns that the factor uses as numbers."""
         if self.levels or self.monotonic:

@@ -38,6 +38,8 @@ STEPS = {"formula": "y ~ mo(k)", "priors": PRIORS | {"sigma": "HalfNormal(1)"}}
 PROCESS = {"formula": "n ~ gp(x, k=15)", "likelihood": "poisson"}
 PROCESS |= {"priors": PRIORS | {"sd_gp_x": "HalfNormal(0.5)"}}
 MAP = {"formula": "y ~ x + bym2(border, g)", "priors": PRIORS | SCALES}
+ERRORS = {"formula": "y ~ me(x, 0.7)"}
+ERRORS |= {"priors": PRIORS | {"mean_me_x": "Normal(0, 1)", "sd_me_x": "HalfNormal(1)", "sigma": "HalfNormal(1)"}}
 MODELS: dict[str, tuple[str, int, dict[str, object], dict[str, object]]] = {
     "linear-exact": ("exact", 200, LINE, {}),
     "hierarchical-exact": ("exact", 80, GROUPS, {}),
@@ -45,6 +47,7 @@ MODELS: dict[str, tuple[str, int, dict[str, object], dict[str, object]]] = {
     "smooths-nuts": ("nuts", 60, SMOOTHS, {"target_accept": 0.95}),
     "steps-nuts": ("nuts", 60, STEPS, {"target_accept": 0.95}),
     "process-nuts": ("nuts", 60, PROCESS, {"target_accept": 0.95}),
+    "errors-nuts": ("nuts", 60, ERRORS, {"target_accept": 0.95}),
     "map-nuts": ("nuts", 60, MAP, {"target_accept": 0.95}),
     "linear-nuts": ("nuts", 60, LINE, {}),
     "logistic-nuts": ("nuts", 60, {"formula": "n ~ x", "likelihood": "bernoulli", "priors": PRIORS}, {}),

@@ -17,6 +17,8 @@ A regression is a short form of a graph. The formula becomes a design matrix, an
     Slope of a monotonic effect ``mo(x)``, and the shares of its steps.
 ``sd_gp_x``, ``length_gp_x``
     Standard deviation and length of a Gaussian process ``gp(x)``; with ``by=g`` for each level.
+``b[me(x, sd)]``, ``mean_me_x``, ``sd_me_x``, ``true_me_x[row]``
+    Slope on the true values of a predictor measured with error ``me(x, sd)``, their mean and sd, and they themselves.
 ``u_icar_g[g]``, ``sd_icar_g``; ``rho_bym2_g``; ``alpha_car_g``
     Effects of areas that have neighbours, ``icar(W, g)``, their sd, and how much of it neighbours share.
 ``sigma_centred``, ``Intercept_sigma``, ``b_sigma[predictor_sigma]``, ``u_sigma_g[g]``, ``sd_sigma_g``
@@ -112,7 +114,7 @@ def check(model: Model, columns: set[str] | None) -> None:
                 code="self-reference",
             )
     for term in formula.common.terms:
-        special = next((factor for factor in term if factor.smooth is not None or factor.monotonic), None)
+        special = next((factor for factor in term if factor.smooth is not None or factor.latent), None)
         if special is None:
             continue
         for name in sorted({name for factor in term for name in factor.names} & spec.missing.keys()):

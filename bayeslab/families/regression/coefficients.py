@@ -18,7 +18,7 @@ import numpy as np
 from bayeslab.data.dataset import Column
 from bayeslab.data.design import Design
 from bayeslab.data.sines import Sines
-from bayeslab.digits import spread_of
+from bayeslab.digits import located, spread_of
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import DataError, ModelError
 from bayeslab.families.regression.formulas import Names
@@ -87,6 +87,10 @@ class Coefficients:
         The scale of default priors: of the slope of a predictor with sd 1, and of the sd of groups.
     contrasts
         The dimension of categories of the coefficients, or "".
+    row
+        The dimension of the rows.
+    shared
+        Priors of parameters that several linear predictors share.
     """
 
     def __init__(
@@ -98,9 +102,12 @@ class Coefficients:
         unit: float,
         *,
         response: str,
+        row: str,
+        shared: Mapping[str, str],
         contrasts: str = "",
         shrinkage: Shrinkage | None = None,
     ) -> None:
+        self.row, self.shared = row, shared
         self.nodes, self.columns, self.dims = parts.nodes, parts.columns, parts.dims
         self.names, self.design, self.priors, self.unit = names, design, priors, unit
         self.response, self.shrinkage = response, shrinkage
@@ -126,7 +133,7 @@ class Coefficients:
 
     def all(self) -> list[str]:
         """Write everything; the terms of the linear predictor."""
-        return [*self.slopes(), *self.groups(), *self.rises(), *self.curves(), *self.areas()]
+        return [*self.slopes(), *self.groups(), *self.rises(), *self.measured(), *self.curves(), *self.areas()]
 
     def prior_of(self, k: int) -> str | None:
         """The prior of a column: its own, its term's, or that of all slopes."""
@@ -259,6 +266,28 @@ class Coefficients:
             rest = "" if rise.name == rise.of else f"rest_{label} * "
             slope = f"{self.names.of('b')}[{self.design.names[rise.column]!r}]"
             out.append(f"{rest}{count} * (steps_{of} @ simplex_{label}) * {slope}")
+        return out
+
+    def measured(self) -> list[str]:
+        """Write the true values of predictors measured with error; the terms they add to the linear predictor.
+
+        Several formulas share them. They are written given the measurements, whose density has no true values left.
+        """
+        out = []
+        for each in self.design.measured:
+            mean, sd, raw, x = f"mean_{each.of}", f"sd_{each.of}", f"_raw_{each.of}[{self.row}]", each.predictor
+            error, spread = f"error_{each.of}", spread_of(each.x)
+            usual = f"Normal({located(float(each.x.mean()), spread)}, {rounded(2.5 * spread)})"
+            self.nodes[mean] = self.shared.get(mean, usual)
+            self.nodes[sd] = self.shared.get(sd, f"Exponential({rounded(1 / spread)})")
+            self.nodes[f"{x}[{self.row}]"] = f"Normal({mean}, sqrt({sd} ** 2 + {error} ** 2))"
+            self.nodes[raw] = "Normal(0, 1)"
+            self.nodes[f"true_{each.of}[{self.row}]"] = (
+                f"{x} + ({mean} - {x}) * {error} ** 2 / ({error} ** 2 + {sd} ** 2)"
+                f" + {sd} * {error} / sqrt({error} ** 2 + {sd} ** 2) * _raw_{each.of}"
+            )
+            rest = "" if each.alone else f"rest_{self.names.group(each.name)} * "
+            out.append(f"{rest}true_{each.of} * {self.names.of('b')}[{self.design.names[each.column]!r}]")
         return out
 
     def curves(self) -> list[str]:

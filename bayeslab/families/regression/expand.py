@@ -145,7 +145,7 @@ class _Written:
         whose = f"The predictors of {predictor.names.parameter}" if predictor.names.parameter else "The predictors"
         self.comments[key] = f"{whose}, a column for each coefficient, in the order of the dimension `{dim}`."
         if predictor.centre is not None:
-            number = (self.spec.missing and not predictor.names.parameter) or predictor.design.rises
+            number = (self.spec.missing and not predictor.names.parameter) or predictor.design.latent
             key = f"{of('design_mean')}[{dim}]"
             self.nodes[key] = listed_numbers(predictor.centre) if number else f"mean({of('design')}, {self.row})"
             self.comments[key] = "Their means over the rows of the fit, which stay what they are where new rows come."
@@ -164,6 +164,8 @@ class _Written:
                 out[f"sd_{label}"] = self._map(label, area)
             out |= self._waves(predictor)
             out |= self._rises(predictor)
+            for word, more in self._measured(predictor).items():
+                out.setdefault(word, {}).update(more)
         return out
 
     def _rises(self, predictor: LinearPredictor) -> dict[str, dict[str, str]]:
@@ -182,6 +184,19 @@ class _Written:
                 )
             if rise.name != rise.of:
                 made[f"rest_{label}[{self.row}]"] = rests[design.names[rise.column]]
+        return out
+
+    def _measured(self, predictor: LinearPredictor) -> dict[str, dict[str, str]]:
+        """Nodes of the errors of measured predictors, by the node of the sd of their true values."""
+        out: dict[str, dict[str, str]] = {}
+        design = predictor.design
+        rests, errors = self.columns.rests(design.common), self.columns.errors(design.common)
+        for each in design.measured:
+            made, key = out.setdefault(f"sd_{each.of}", {}), f"error_{each.of}[{self.row}]"
+            made[key] = errors[each.text]
+            self.comments[key] = f"Standard deviations of the errors of {each.predictor}."
+            if not each.alone:
+                made[f"rest_{predictor.names.group(each.name)}[{self.row}]"] = rests[design.names[each.column]]
         return out
 
     def _map(self, label: str, area: Areas) -> dict[str, str]:
@@ -392,6 +407,14 @@ class _Written:
                 f"_alone_{label}": "The part that neighbours do not share.",
                 f"u_{label}": f"Effects of each {area.factor}{whose}: how far it lies from the population.",
             }
+        for each in predictor.design.measured:
+            texts |= {
+                f"mean_{each.of}": f"Mean of the true values of {each.predictor}.",
+                f"sd_{each.of}": "Their standard deviation.",
+                each.predictor: "The measurements: true values and errors are normal, and so are their sums.",
+                f"_raw_{each.of}": "True values given their measurements, over their standard deviation.",
+                f"true_{each.of}": "True values: measurements drawn to the mean, the more the larger their errors.",
+            }
         for rise in predictor.design.rises:
             texts[f"simplex_{names.group(rise.name)}"] = (
                 f"Shares of the steps from one level to the next in {predictor.design.names[rise.column]}{whose}."
@@ -497,6 +520,7 @@ class _Written:
         """Check that no node or dimension has the name of an unrelated column of the table."""
         columns = set(self.data.dataset.columns)
         allowed = {self.formula.outcome, *self.spec.missing} | self.spec.formulas.factors()
+        allowed |= {each.predictor for predictor in self.lowered.predictors for each in predictor.design.measured}
         check_columns(self.nodes, self.dims.keys() - self.model.dims.keys(), columns, allowed, "formula")
         if not self.formula.column and self.formula.outcome in columns:
             raise ModelError(
@@ -530,6 +554,8 @@ def _verify(model: Model, data: Data, lowered: Lowered, expansion: Expansion) ->
         wanted |= {f"rest_{names.group(rise.name)}": rise.rest for rise in design.rises}
         wanted |= {f"factor_{names.group(a.name)}": a.neighbours.factor for a in design.areas if a.kind != "car"}
         wanted |= {f"neighbours_{names.group(a.name)}": a.neighbours.matrix for a in design.areas if a.kind == "car"}
+        wanted |= {f"error_{each.of}": each.error for each in design.measured}
+        wanted |= {f"rest_{names.group(each.name)}": each.rest for each in design.measured if not each.alone}
         wanted |= {f"waves_{names.group(curve.name)}": curve.waves for curve in design.curves}
     nodes = nodes_of(expansion.nodes)
     evaluator: Evaluator

@@ -191,7 +191,8 @@ class RegressionPosterior(Posterior):
         if lowered.spec.shrinkage == "horseshoe":
             slopes = {name: text for name, text in slopes.items() if not name.startswith("b[")}
             slopes = {"b": "horseshoe of scale tau, slab InverseGamma(2, 8)", **slopes}
-        omitted = {lowered.formula.outcome, *(predictor.names.of("b") for predictor in lowered.predictors)}
+        measured = [each.predictor for predictor in lowered.predictors for each in predictor.design.measured]
+        omitted = {lowered.formula.outcome, *measured, *(predictor.names.of("b") for predictor in lowered.predictors)}
         out = {node: text for node, text in out.items() if node.split("[")[0] not in omitted}
         for predictor in lowered.predictors:
             for area in predictor.design.areas:

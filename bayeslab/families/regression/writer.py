@@ -11,7 +11,7 @@ import numpy as np
 
 from bayeslab.data.areas import Areas
 from bayeslab.data.dataset import Column
-from bayeslab.data.design import Design
+from bayeslab.data.design import Design, Measured
 from bayeslab.data.sines import Sines
 from bayeslab.digits import constant, located, spread_of
 from bayeslab.errors import DataError, hint, listed
@@ -84,7 +84,7 @@ class Writer:
         columns = {*self.design.names, *self.design.terms}
         parameters = {"Intercept", "b", *self.likelihood.auxiliary, *groups} - self.formulas.further.keys()
         shapes = _of_rises(self.design)
-        parameters |= shapes
+        parameters |= shapes | (errors := {f"{word}_{each.of}" for each in self._measured() for word in ("mean", "sd")})
         parameters |= {"sigma2", "precision"} if "sigma" in self.likelihood.auxiliary else set()
         parameters |= {"cutpoints"} if self.likelihood.levels == "ordered" else set()
         parameters |= {"tau"} if self.spec.shrinkage else set()
@@ -100,7 +100,7 @@ class Writer:
                 )
             if name in shapes:
                 self._check_shape(name, self.priors[name])
-            elif name in allowed - {"Intercept", "b"} - columns:
+            elif name in allowed - {"Intercept", "b"} - columns - {name for name in errors if name.startswith("mean_")}:
                 self._check_number(name, self.priors[name])
         for name in sorted(self.priors.keys() & parameters & columns):
             if name != "Intercept" or self.design.intercept:
@@ -177,6 +177,9 @@ class Writer:
         if why:
             raise problem(why, "priors", *parameter, name, code="out-of-range")
 
+    def _measured(self) -> list[Measured]:
+        return [each for design in self.designs.values() for each in design.measured]
+
     def _areas(self) -> list[Areas]:
         return [area for design in self.designs.values() for area in design.areas]
 
@@ -205,6 +208,7 @@ class Writer:
         if self.likelihood.levels == "categorical":
             out |= {"contrasts", "response_level", "response_contrast"}
         out |= {f"{name}_slopes" for name in self.spec.missing}
+        out |= {f"{word}_{each.of}" for each in self._measured() for word in ("mean", "sd", "true", "error")}
         out |= self._parts_of_groups("")
         for parameter in self.formulas.further:
             more = {parameter, f"{parameter}_centred", *(f"{word}_{parameter}" for word in _OF_PREDICTOR)}
@@ -251,6 +255,9 @@ class Writer:
         for rise in self.designs[parameter].rises:
             label, of = Names(parameter).group(rise.name), Names(parameter).group(rise.of)
             out |= {f"simplex_{label}", f"rest_{label}", f"steps_{of}", f"{of}_step"}
+        out |= {
+            f"rest_{Names(parameter).group(each.name)}" for each in self.designs[parameter].measured if not each.alone
+        }
         return out
 
     def _check_given(self, parts: set[str]) -> None:
@@ -269,6 +276,7 @@ class Writer:
             ("a factor", "formula", curve.by) for design in self.designs.values() for curve in design.curves if curve.by
         ]
         named += [("a column of areas", "formula", area.factor) for area in self._areas()]
+        named += [("a predictor measured with error", "formula", each.predictor) for each in self._measured()]
         named += [("a predictor with a model of its own", "missing", name) for name in self.spec.missing]
         named += [("a parameter of a prior", "priors", name) for name in self.hyper]
         for role, place, name in named:
@@ -407,13 +415,15 @@ class Writer:
         names, design, response = Names(parameter), self.designs[parameter], self.formula.response
         if parameter:
             unit, priors = _UNITS[self.likelihood.link_of(parameter)], self.spec.priors_of(parameter)
-            return Coefficients(self.parts, names, design, priors, unit, response=response)
+            return Coefficients(
+                self.parts, names, design, priors, unit, response=response, row=self.dim, shared=self.priors
+            )
         shrinkage = None
         if self.spec.shrinkage:
             shrinkage = Shrinkage(self.spec.shrinkage, self.sd, self._noise(), self.priors.get("tau"))
         return Coefficients(
-            self.parts, names, design, self.priors, 2.5 * self.sd, response=response, contrasts=self._contrasts,
-            shrinkage=shrinkage,
+            self.parts, names, design, self.priors, 2.5 * self.sd, response=response, row=self.dim, shared=self.priors,
+            contrasts=self._contrasts, shrinkage=shrinkage,
         )  # fmt: skip
 
     def _noise(self) -> str:
@@ -500,8 +510,12 @@ class Writer:
                 "formula",
                 code="unsupported",
             )
-        if (self.design.curves or self.design.rises or self.design.areas) and self._contrasts:
-            what = "curves" if self.design.curves else "monotonic effects" if self.design.rises else "effects of areas"
+        refused = {
+            "curves": self.design.curves, "monotonic effects": self.design.rises,
+            "predictors measured with error": self.design.measured, "effects of areas": self.design.areas,
+        }  # fmt: skip
+        if self._contrasts and any(refused.values()):
+            what = next(name for name, terms in refused.items() if terms)
             raise problem(
                 f"{what} in a categorical regression are not there; write the model as a graph",
                 "formula",
