@@ -26,6 +26,7 @@ import numpy as np
 from bayeslab.data.areas import Areas, areas_of
 from bayeslab.data.bound import Data
 from bayeslab.data.cells import LARGEST_EXACT
+from bayeslab.data.members import Members, members_of
 from bayeslab.data.sines import Sines
 from bayeslab.data.smooths import Smooth
 from bayeslab.digits import two_means
@@ -215,6 +216,8 @@ class Design:
         Predictors measured with error, each in place of a column of ``matrix``.
     areas : list of Areas
         Effects of areas that have neighbours.
+    members : list of Members
+        Effects of groups of which a row has several.
     terms : dict of str to (int, int)
         Range of the columns of each term of the formula.
     common : object
@@ -231,6 +234,7 @@ class Design:
     rises: list[Rise]
     measured: list[Measured]
     areas: list[Areas]
+    members: list[Members]
     terms: dict[str, tuple[int, int]]
     common: Any
 
@@ -238,13 +242,22 @@ class Design:
     def of(cls, formula: Formula, data: Data, complete: np.ndarray, *, without_intercept: bool = False) -> Design:
         """Evaluate the right-hand side at the complete rows of the data of a fit."""
         frame = _frame(formula, data, complete)
-        if not (formula.common.terms or formula.common.intercept or formula.groups or formula.areas):
+        if not (formula.common.terms or formula.common.intercept or formula.factors()):
             raise _bad("the formula has neither an intercept nor a predictor", code="incomplete")
         common = _matrix(formula.common, frame)
         groups = [_group(term, frame, data, complete, None) for term in formula.groups]
         areas = [areas_of(term, data, complete, None) for term in formula.areas]
+        members = [members_of(term, data, complete) for term in formula.members]
         return cls._assembled(
-            complete, common, np.asarray(common.design_matrix, float), groups, areas, frame, data, without_intercept
+            complete,
+            common,
+            np.asarray(common.design_matrix, float),
+            groups,
+            areas,
+            members,
+            frame,
+            data,
+            without_intercept,
         )
 
     def on(self, formula: Formula, data: Data, complete: np.ndarray) -> Design:
@@ -255,7 +268,8 @@ class Design:
         groups = [_group(term, frame, data, complete, known[term.name]) for term in formula.groups]
         mapped = {each.name: each for each in self.areas}
         areas = [areas_of(term, data, complete, mapped[term.name]) for term in formula.areas]
-        return self._assembled(complete, self.common, matrix, groups, areas, frame, data, not self.intercept)
+        members = [members_of(term, data, complete) for term in formula.members]
+        return self._assembled(complete, self.common, matrix, groups, areas, members, frame, data, not self.intercept)
 
     @classmethod
     def _assembled(
@@ -265,6 +279,7 @@ class Design:
         whole: np.ndarray,
         groups: list[Group],
         areas: list[Areas],
+        members: list[Members],
         frame: Any,
         data: Data,
         without_intercept: bool,
@@ -291,7 +306,7 @@ class Design:
         rises, measured = _rises(common, frame, names, data), _measured(common, frame, names, data)
         return cls(
             rows, names, np.ascontiguousarray(whole[:, kept]), intercept, offset, groups, curves, rises, measured,
-            areas, terms, common,
+            areas, members, terms, common,
         )  # fmt: skip
 
     @cached_property

@@ -29,7 +29,17 @@ from formulae.token import Token
 
 from bayeslab.errors import hint
 from bayeslab.language.spec import plain_name
-from bayeslab.language.terms import AREA_KINDS, MAX_LENGTH, AreaTerm, Factor, GroupTerm, SmoothTerm, Term, Terms
+from bayeslab.language.terms import (
+    AREA_KINDS,
+    MAX_LENGTH,
+    AreaTerm,
+    Factor,
+    GroupTerm,
+    MemberTerm,
+    SmoothTerm,
+    Term,
+    Terms,
+)
 from bayeslab.language.terms import bad_formula as _bad
 
 __all__ = ["FUNCTIONS", "bound_arguments", "constant", "parse_terms", "shown"]
@@ -70,8 +80,8 @@ _MOST_MARGIN = 50
 _LEAST_BASIS = 3  # a constant, a straight line, and a function that bends
 
 
-def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...], tuple[AreaTerm, ...]]:
-    """Parse a right-hand side into its common terms, its group terms and its effects of areas.
+def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...], tuple[AreaTerm, ...], tuple[MemberTerm, ...]]:
+    """Parse a right-hand side into its common terms, its group terms, and its effects of areas and of several groups.
 
     Raises
     ------
@@ -84,7 +94,9 @@ def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...], tuple[AreaTerm
     whole = _terms(common)
     areas = tuple(term[0].areas for term in whole.terms if term[0].areas is not None)
     rest = tuple(term for term in whole.terms if term[0].areas is None)
-    return replace(whole, terms=rest), tuple(groups), areas
+    plain = tuple(group for group in groups if isinstance(group, GroupTerm))
+    several = tuple(group for group in groups if isinstance(group, MemberTerm))
+    return replace(whole, terms=rest), plain, areas, several
 
 
 # --------------------------------------------------------------------------------------------------- tokens
@@ -231,10 +243,10 @@ _OPEN, _CLOSE = {"LEFT_PAREN", "LEFT_BRACKET", "LEFT_BRACE"}, {"RIGHT_PAREN", "R
 _GROUP_FORM = "a group term is written in brackets, '(1 + x | group)', the group being a column or 'a/b', 'a:b'"
 
 
-def _split(tokens: list[Token]) -> tuple[list[Token], list[GroupTerm]]:
+def _split(tokens: list[Token]) -> tuple[list[Token], list[GroupTerm | MemberTerm]]:
     """The tokens of the common terms, and the group terms."""
     common: list[Token] = []
-    groups: list[GroupTerm] = []
+    groups: list[GroupTerm | MemberTerm] = []
     at = 0
     while at < len(tokens):
         end = _closing(tokens, at) if tokens[at].kind == "LEFT_PAREN" else None
@@ -276,7 +288,7 @@ def _closing(tokens: list[Token], start: int) -> int | None:
     return None
 
 
-def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
+def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm | MemberTerm]:
     independent = len(bars) == 2 and bars[1] == bars[0] + 1
     if len(bars) > 2 or (len(bars) == 2 and not independent):
         raise _bad(_GROUP_FORM, code="syntax")
@@ -304,6 +316,8 @@ def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
     if any(factor.areas for term in effects.terms for factor in term):
         raise _bad("effects of areas are a separate term, outside of the brackets: + icar(W, g)", code="misplaced")
     factor = inside[bars[-1] + 1 :]
+    if len(factor) > 1 and factor[0].lexeme == "mm" and factor[1].kind == "LEFT_PAREN":
+        return [_members(factor, effects)]
     names = [plain_name(token.lexeme.strip("`")) for token in factor[::2]]
     joints = {token.kind for token in factor[1::2]}
     whole = len(factor) % 2 == 1 and all(token.kind in ("IDENTIFIER", "BQNAME") for token in factor[::2])
@@ -312,6 +326,42 @@ def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
         raise _bad(f"'{given}' is not a grouping factor: a column, or 'a/b' (b within a), or 'a:b'", code="syntax")
     nested = [tuple(names[: k + 1]) for k in range(len(names))] if "SLASH" in joints else [tuple(names)]
     return [GroupTerm(effects, levels, not independent) for levels in nested]
+
+
+_MEMBERS = (
+    "groups of which a row has several are written (1 | mm(g1, g2)), or (1 | mm(g1, g2, weights=[w1, w2])) with a"
+    " column of weights for each"
+)
+
+
+def _members(tokens: list[Token], effects: Terms) -> MemberTerm:
+    """The term of effects of several groups, from the tokens of ``mm(...)``."""
+    if effects.terms or not effects.intercept:
+        raise _bad(
+            f"(... | mm(...)) has a level for each group, and no slopes: (1 | mm(...)); given: {effects.text}",
+            code="unsupported",
+        )
+    parser = _Parser([*tokens, Token("EOF", "")])
+    try:
+        call = parser.parse()
+    except (ParseError, RecursionError):
+        raise _bad(_MEMBERS, code="syntax") from None
+    if not parser.at_end() or not isinstance(call, Call):
+        raise _bad(_MEMBERS, code="syntax")
+    factors, weights = list[str](), list[str]()
+    for argument in call.args:
+        if isinstance(argument, Assign) and argument.name.name.lexeme == "weights" and not weights:
+            if not isinstance(argument.value, _List):
+                raise _bad(_MEMBERS, code="wrong-arguments")
+            columns, out = argument.value.items, weights
+        else:
+            columns, out = (argument,), factors
+        if not all(isinstance(column, Variable | QuotedName) for column in columns):
+            raise _bad(_MEMBERS, code="wrong-arguments")
+        out += map(_name, columns)
+    if len(factors) < 2 or len(set(factors)) < len(factors) or len(weights) not in (0, len(factors)):
+        raise _bad(_MEMBERS, code="wrong-arguments")
+    return MemberTerm(tuple(factors), tuple(weights))
 
 
 # ---------------------------------------------------------------------------------------- algebra of terms

@@ -8,7 +8,18 @@ from typing import Any
 from bayeslab.errors import ModelError
 from bayeslab.language.spec import node_name
 
-__all__ = ["AREA_KINDS", "MAX_LENGTH", "AreaTerm", "Factor", "GroupTerm", "SmoothTerm", "Term", "Terms", "bad_formula"]
+__all__ = [
+    "AREA_KINDS",
+    "MAX_LENGTH",
+    "AreaTerm",
+    "Factor",
+    "GroupTerm",
+    "MemberTerm",
+    "SmoothTerm",
+    "Term",
+    "Terms",
+    "bad_formula",
+]
 
 MAX_LENGTH = 2_000
 #: Effects of areas that have neighbours.
@@ -74,6 +85,32 @@ class AreaTerm:
     def name(self) -> str:
         """The name of the term in names of parameters."""
         return f"{self.kind}_{node_name(self.factor)}"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberTerm:
+    """Effects of groups of which a row has several, ``(1 | mm(g1, g2, weights=[w1, w2]))``.
+
+    Attributes
+    ----------
+    factors : tuple of str
+        The columns of groups.
+    weights : tuple of str
+        A column of weights for each of them, or none: equal weights.
+    """
+
+    factors: tuple[str, ...]
+    weights: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The term as text, without weights."""
+        return f"(1 | mm({', '.join(self.factors)}))"
+
+    @property
+    def name(self) -> str:
+        """The name of the term in names of parameters."""
+        return "_".join(["mm", *map(node_name, self.factors)])
 
 
 @dataclass(frozen=True, slots=True)

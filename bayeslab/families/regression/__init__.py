@@ -17,6 +17,8 @@ A regression is a short form of a graph. The formula becomes a design matrix, an
     Slope of a monotonic effect ``mo(x)``, and the shares of its steps.
 ``sd_gp_x``, ``length_gp_x``
     Standard deviation and length of a Gaussian process ``gp(x)``; with ``by=g`` for each level.
+``u_mm_g1_g2[group]``, ``sd_mm_g1_g2``
+    Effects of groups of which a row has several, ``(1 | mm(g1, g2))``, and their sd.
 ``b[me(x, sd)]``, ``mean_me_x``, ``sd_me_x``, ``true_me_x[row]``
     Slope on the true values of a predictor measured with error ``me(x, sd)``, their mean and sd, and they themselves.
 ``u_icar_g[g]``, ``sd_icar_g``; ``rho_bym2_g``; ``alpha_car_g``

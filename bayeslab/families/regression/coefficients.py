@@ -133,7 +133,15 @@ class Coefficients:
 
     def all(self) -> list[str]:
         """Write everything; the terms of the linear predictor."""
-        return [*self.slopes(), *self.groups(), *self.rises(), *self.measured(), *self.curves(), *self.areas()]
+        return [
+            *self.slopes(),
+            *self.groups(),
+            *self.rises(),
+            *self.measured(),
+            *self.curves(),
+            *self.areas(),
+            *self.members(),
+        ]
 
     def prior_of(self, k: int) -> str | None:
         """The prior of a column: its own, its term's, or that of all slopes."""
@@ -349,6 +357,25 @@ class Coefficients:
             self.nodes[f"_raw_{label}[{twin}]"] = "Normal(0, 1)"
             self.nodes[u] = f"{sd} * ({shared})"
             out.append(u)
+        return out
+
+    def members(self) -> list[str]:
+        """Write the effects of groups of which a row has several; the terms they add to the linear predictor."""
+        out = []
+        for several in self.design.members:
+            label, dim = self.names.group(several.name), several.name
+            sd, u, count = f"sd_{label}", f"u_{label}", len(several.factors)
+            self.dims[dim] = several.labels.tolist()
+            self.nodes[sd] = self.priors.get(
+                f"sd_{several.name}", self.priors.get("sd", f"HalfStudentT(3, {rounded(self.unit)})")
+            )
+            self.nodes[f"_raw_{label}[{dim}]"] = "Normal(0, 1)"
+            self.nodes[f"{u}[{dim}]"] = f"{sd} * _raw_{label}"
+            parts = [f"{u}[member_{label}_{k}]" for k in range(1, count + 1)]
+            if several.columns:
+                out += [f"weight_{label}_{k} * {part}" for k, part in enumerate(parts, 1)]
+            else:
+                out.append(f"({' + '.join(parts)}) / {count}")
         return out
 
     def _correlated(self, name: str, label: str, prior: str | None, scale: list[str]) -> None:

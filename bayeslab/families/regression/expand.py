@@ -13,6 +13,7 @@ from bayeslab.data.areas import Areas
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.design import Group
+from bayeslab.data.members import Members
 from bayeslab.data.sines import Sines
 from bayeslab.data.term_values import smooth_of
 from bayeslab.errors import ModelError, listed
@@ -73,6 +74,8 @@ class _Written:
         curves = [curve for predictor in lowered.predictors for curve in predictor.design.curves]
         self.factors = {group.name for group in self.groups} | {curve.by for curve in curves if curve.by}
         self.factors |= {area.factor for predictor in lowered.predictors for area in predictor.design.areas}
+        members = [several for predictor in lowered.predictors for several in predictor.design.members]
+        self.factors |= {name for several in members for name in several.factors}
         self.maps = {
             f"{word}_{predictor.names.group(area.name)}"
             for predictor in lowered.predictors
@@ -159,6 +162,9 @@ class _Written:
             for group, term in zip(predictor.design.groups, predictor.formula.groups, strict=True):
                 label = predictor.names.group(group.name)
                 out.setdefault(f"u_{label}", {}).update(self._effects_of(label, group, term))
+            for several in predictor.design.members:
+                label = predictor.names.group(several.name)
+                out[f"u_{label}"] = self._places(label, several)
             for area in predictor.design.areas:
                 label = predictor.names.group(area.name)
                 out[f"sd_{label}"] = self._map(label, area)
@@ -197,6 +203,22 @@ class _Written:
             self.comments[key] = f"Standard deviations of the errors of {each.predictor}."
             if not each.alone:
                 made[f"rest_{predictor.names.group(each.name)}[{self.row}]"] = rests[design.names[each.column]]
+        return out
+
+    def _places(self, label: str, several: Members) -> dict[str, str]:
+        """Nodes of the places of the levels of each column among the groups of all, and of the weights."""
+        out: dict[str, str] = {}
+        total = " + ".join(several.columns)
+        for k, factor in enumerate(several.factors, 1):
+            key = f"place_{label}_{k}[{factor}]"
+            out[key] = listed_numbers(several.places(self.data.labels[factor]))
+            self.comments[key] = f"Which of the dimension `{several.name}` each level of {factor} is, from 0."
+            if several.numbered:
+                key = f"member_{label}_{k}[{factor}]"
+                out[key] = f"dot(u_{label}, index({several.name}) == place_{label}_{k})"
+                self.comments[key] = f"The effect of each level of {factor}."
+            if several.columns:
+                out[f"weight_{label}_{k}[{self.row}]"] = f"{several.columns[k - 1]} / ({total})"
         return out
 
     def _map(self, label: str, area: Areas) -> dict[str, str]:
@@ -396,6 +418,13 @@ class _Written:
                 f"u_{label}": f"Effects of each {group.name}{whose}: how far it lies from the population.",
                 f"corr_{label}": "The correlations themselves, to be looked at.",
             }
+        for several in predictor.design.members:
+            label = names.group(several.name)
+            texts |= {
+                f"sd_{label}": f"How much the groups of {several.title} differ{whose and f' in {names.parameter}'}.",
+                f"_raw_{label}": "Effects of each group, over their standard deviation (non-centred).",
+                f"u_{label}": f"Effects of each group{whose}: a row has a weighted mean of those of its groups.",
+            }
         for area in predictor.design.areas:
             label = names.group(area.name)
             texts |= {
@@ -477,6 +506,14 @@ class _Written:
             key = f"{offset}[{self.row}]"
             self.nodes[key] = self.columns.offsets(predictor.design.common)
             self.comments[key] = "Added to the linear predictor as it is, with no coefficient."
+        for several in predictor.design.members:
+            label = predictor.names.group(several.name)
+            for k, factor in enumerate(several.factors, 1):
+                member = f"member_{label}_{k}"
+                if several.numbered:
+                    text = text.replace(f"u_{label}[{member}]", f"{member}[{factor}]")
+                else:
+                    text = re.sub(rf"\b{member}\b", f"place_{label}_{k}[{factor}]", text)
         for group, term in zip(predictor.design.groups, predictor.formula.groups, strict=True):
             if len(term.factors) > 1:
                 name, pair = group.name, f"index({term.factors[0]})[{term.factors[0]}]"
@@ -554,6 +591,9 @@ def _verify(model: Model, data: Data, lowered: Lowered, expansion: Expansion) ->
         wanted |= {f"rest_{names.group(rise.name)}": rise.rest for rise in design.rises}
         wanted |= {f"factor_{names.group(a.name)}": a.neighbours.factor for a in design.areas if a.kind != "car"}
         wanted |= {f"neighbours_{names.group(a.name)}": a.neighbours.matrix for a in design.areas if a.kind == "car"}
+        for several in design.members:
+            label = names.group(several.name)
+            wanted |= {f"weight_{label}_{k}": column for k, column in enumerate(several.weights.T, 1)}
         wanted |= {f"error_{each.of}": each.error for each in design.measured}
         wanted |= {f"rest_{names.group(each.name)}": each.rest for each in design.measured if not each.alone}
         wanted |= {f"waves_{names.group(curve.name)}": curve.waves for curve in design.curves}

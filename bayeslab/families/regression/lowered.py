@@ -110,6 +110,10 @@ class LinearPredictor:
             eta += each.rest * true * draws[names.of("b")][:, each.column, None]
         for area in design.areas:
             eta += draws[f"u_{names.group(area.name)}"][:, area.codes]
+        for several in design.members:
+            effects = draws[f"u_{names.group(several.name)}"]
+            for codes, weights in zip(several.codes.T, several.weights.T, strict=True):
+                eta += weights * effects[:, codes]
         if design.offset is not None:
             eta += design.offset if not tail else design.offset[:, None]
         return eta
@@ -245,6 +249,8 @@ class Lowered:
         linear = linear and not self.further and not self.design.latent
         size += sum(len(area.labels) for area in self.design.areas)
         per_row += len(self.design.areas)
+        size += sum(len(several.labels) for several in self.design.members)
+        per_row += sum(len(several.factors) for several in self.design.members)
         return linear and self.limits is None and size**2 < self.design.n * per_row
 
 

@@ -29,7 +29,8 @@ __all__ = ["Writer", "varies"]
 
 def varies(design: Design) -> bool:
     """Whether a formula makes its parameter vary by row; ``~ 1`` does not."""
-    return bool(design.names or design.groups or design.curves or design.areas or design.offset is not None)
+    effects = (design.names, design.groups, design.curves, design.areas, design.members)
+    return any(effects) or design.offset is not None
 
 
 class Writer:
@@ -139,6 +140,7 @@ class Writer:
             lacking = ["b"] if any(coefficients.prior_of(k) is None for k in range(len(design.names))) else []
             if not design.names and "sd" not in priors:
                 several = [each.name for each in design.groups] + [each.name for each in design.areas]
+                several += [each.name for each in design.members]
                 lacking = [name for each in several if (name := f"sd_{each}") not in priors]
             if lacking:
                 raise problem(
@@ -252,6 +254,10 @@ class Writer:
                     code="name-clash",
                 )
             out |= more
+        for several in self.designs[parameter].members:
+            label, places = Names(parameter).group(several.name), range(1, len(several.factors) + 1)
+            out |= {several.name, *(f"{word}_{label}" for word in ("u", "sd"))}
+            out |= {f"{word}_{label}_{k}" for word in ("member", "weight", "place") for k in places}
         for rise in self.designs[parameter].rises:
             label, of = Names(parameter).group(rise.name), Names(parameter).group(rise.of)
             out |= {f"simplex_{label}", f"rest_{label}", f"steps_{of}", f"{of}_step"}
@@ -298,6 +304,7 @@ class Writer:
         lacking += [name for name, text in self.likelihood.auxiliary.items() if _scaled(text) and self._default(name)]
         groups = [f"sd_{group.name}" for group in self.design.groups if self._in_unit()]
         groups += [f"sd_{area.name}" for area in self.design.areas if self._in_unit()]
+        groups += [f"sd_{several.name}" for several in self.design.members if self._in_unit()]
         lacking += [name for name in groups if name not in self.priors and "sd" not in self.priors]
         curves = [f"sd_{curve.name}" for curve in self.design.curves if self._in_unit()]
         lacking += [name for name in curves if name not in self.priors]
@@ -513,6 +520,7 @@ class Writer:
         refused = {
             "curves": self.design.curves, "monotonic effects": self.design.rises,
             "predictors measured with error": self.design.measured, "effects of areas": self.design.areas,
+            "effects of several groups": self.design.members,
         }  # fmt: skip
         if self._contrasts and any(refused.values()):
             what = next(name for name, terms in refused.items() if terms)
@@ -559,7 +567,7 @@ _UNITS = {"log": 1.0, "logit": 2.5, "identity": 2.5}
 def _of_groups(design: Design) -> set[str]:
     """Names of the priors of group effects and smooths."""
     groups = {f"{word}_{group.name}" for group in design.groups for word in ("sd", "corr")}
-    groups |= {f"sd_{area.name}" for area in design.areas}
+    groups |= {f"sd_{area.name}" for area in design.areas} | {f"sd_{several.name}" for several in design.members}
     groups |= {f"{_MIX[area.kind]}_{area.name}" for area in design.areas if area.kind in _MIX}
     groups |= {"sd"} if groups else set()
     groups |= {f"length_{curve.name}" for curve in design.curves if isinstance(curve.basis, Sines)}
