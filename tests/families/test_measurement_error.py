@@ -202,6 +202,11 @@ def test_priors_are_by_name():
         bl.check(regression("y ~ me(x, e)", priors={"mean_me_z": "Normal(0, 1)"}), table())
 
 
+def test_weights_would_count_a_true_value_once_and_its_response_often():
+    with refused("model.unsupported", "me.x, e.", where="model.weights"):
+        bl.check(regression("y ~ me(x, e)", weights="k"), table())
+
+
 def test_a_predictor_with_a_separate_model_is_not_measured_as_well():
     model = regression("y ~ me(x, e)", missing={"x": "Normal(0, 1)"})
     with refused("model.unsupported", "me.x, e.", where="model.missing.x"):

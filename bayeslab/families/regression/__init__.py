@@ -126,6 +126,20 @@ def check(model: Model, columns: set[str] | None) -> None:
                 name,
                 code="unsupported",
             )
+    errors = [
+        factor.text
+        for each in formulas.all.values()
+        for term in each.common.terms
+        for factor in term
+        if factor.measured
+    ]
+    if errors and spec.weights:
+        raise problem(
+            f"weights would count the response of a row several times for one true value of {errors[0]}, and sigma"
+            " could shrink to 0: repeat the rows instead",
+            "weights",
+            code="unsupported",
+        )
     for name in spec.missing:
         if name not in formula.predictor_columns():
             raise problem(f"'{name}' is not a predictor of the formula", "missing", name, code="unknown-column")
