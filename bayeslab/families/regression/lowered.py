@@ -110,9 +110,9 @@ class LinearPredictor:
             eta += each.rest * true * draws[names.of("b")][:, each.column, None]
         for area in design.areas:
             eta += draws[f"u_{names.group(area.name)}"][:, area.codes]
-        for several in design.members:
-            effects = draws[f"u_{names.group(several.name)}"]
-            for codes, weights in zip(several.codes.T, several.weights.T, strict=True):
+        for members in design.members:
+            effects = draws[f"u_{names.group(members.name)}"]
+            for codes, weights in zip(members.codes.T, members.weights.T, strict=True):
                 eta += weights * effects[:, codes]
         if design.offset is not None:
             eta += design.offset if not tail else design.offset[:, None]

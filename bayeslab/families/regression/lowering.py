@@ -176,13 +176,13 @@ def _columns(spec: Regression, data: Data, predictors: Mapping[str, LinearPredic
                 out[f"rest_{names.group(each.name)}"] = Column(each.rest, (dim,))
         for area in design.areas:
             out[area.factor] = Column(area.labels[area.codes], (dim,))
-        for several in design.members:
-            label = names.group(several.name)
-            for k in range(len(several.factors)):
-                codes = several.codes[:, k]
-                out[f"member_{label}_{k + 1}"] = Column(several.labels[codes] if several.numbered else codes, (dim,))
-                if several.columns:
-                    out[f"weight_{label}_{k + 1}"] = Column(several.weights[:, k], (dim,))
+        for members in design.members:
+            label = names.group(members.name)
+            for k in range(len(members.factors)):
+                codes = members.codes[:, k]
+                out[f"member_{label}_{k + 1}"] = Column(members.labels[codes] if members.numbered else codes, (dim,))
+                if members.columns:
+                    out[f"weight_{label}_{k + 1}"] = Column(members.weights[:, k], (dim,))
     if rows.trials is not None:
         out["trials"] = Column(rows.trials.astype(np.int64), (dim,))
     if rows.limits is not None:

@@ -146,7 +146,8 @@ class SquaredRows:
         at, ((gram, cross, square), *_) = coordinates(classes, np.ones(len(classes)), varies)
         start = ["Intercept_centred" if lowered.centre is not None else "Intercept"] if lowered.design.intercept else []
         names = [*start, *(["b"] if lowered.design.names else []), *(f"u_{g.name}" for g in lowered.design.groups)]
-        names += [f"u_{each.name}" for each in (*lowered.design.areas, *lowered.design.members)]
+        names += [f"u_{area.name}" for area in lowered.design.areas]
+        names += [f"u_{members.name}" for members in lowered.design.members]
         names += [curve.coefficients(curve.name) for curve in lowered.design.curves]
         whole = np.block([[gram, -cross[:, None]], [-cross[None], np.full((1, 1), square)]])
         return cls(names, at, whole, observed.count)
