@@ -127,7 +127,7 @@ def areas_of(term: AreaTerm, data: Data, complete: np.ndarray, known: Areas | No
     return Areas(term.name, term.title, term.kind, term.factor, codes, labels, neighbours)
 
 
-def _bad(message: str, code: str) -> DataError:
+def _bad(message: str, *, code: str) -> DataError:
     return DataError(message, path=("model", "formula"), code=code)
 
 
@@ -139,22 +139,26 @@ def _neighbours(term: AreaTerm, data: Data, labels: np.ndarray) -> Neighbours:
         raise _bad(
             f"{title}: the data have no table '{table}'{hint(table, tables - {data.dataset.rows})}; it has a row for"
             f" each pair of neighbours, with the two areas: data: {{tables: {{{table}: {table}.csv}}}}",
-            "unknown-dimension",
+            code="unknown-dimension",
         )
     if len(columns) != 2 or table in data.dataset.levels:
         given = [*([table] if table in data.dataset.levels else []), *columns]
         raise _bad(
             f"{title}: the table '{table}' has two columns, the areas of each pair of neighbours, and no others; given:"
             f" {listed(given)}",
-            "wrong-shape",
+            code="wrong-shape",
         )
     if len(labels) > MOST_AREAS:
-        raise _bad(f"{title}: there are {len(labels):,} areas, and at most {MOST_AREAS:,} can be fitted", "too-large")
+        raise _bad(
+            f"{title}: there are {len(labels):,} areas, and at most {MOST_AREAS:,} can be fitted", code="too-large"
+        )
     place = {_word(label): k for k, label in enumerate(labels.tolist())}
     ends = np.column_stack([_places(term, name, column, place) for name, column in columns.items()])
     if np.any(alone := ends[:, 0] == ends[:, 1]):
         row = int(np.flatnonzero(alone)[0])
-        raise _bad(f"{title}: row {row + 1} of '{table}' pairs '{labels[ends[row, 0]]}' with itself", "self-reference")
+        raise _bad(
+            f"{title}: row {row + 1} of '{table}' pairs '{labels[ends[row, 0]]}' with itself", code="self-reference"
+        )
     ends = np.unique(np.sort(ends, axis=1), axis=0)
     out = Neighbours(len(labels), ends)
     lonely = np.flatnonzero(out.matrix.sum(axis=1) == 0)
@@ -162,7 +166,7 @@ def _neighbours(term: AreaTerm, data: Data, labels: np.ndarray) -> Neighbours:
         raise _bad(
             f"{title}: '{labels[lonely[0]]}' has no neighbour in '{table}', so that its effect has no variance:"
             f" bym2({table}, {term.factor}) has one for areas without neighbours",
-            "incomplete",
+            code="incomplete",
         )
     return out
 
@@ -172,7 +176,9 @@ def _places(term: AreaTerm, name: str, column: Column, place: dict[str, int]) ->
     gone = column.absent()
     if np.any(gone):
         row = int(np.flatnonzero(gone)[0])
-        raise _bad(f"{term.title}: column '{name}' has a missing cell (row {row + 1} of '{term.table}')", "missing")
+        raise _bad(
+            f"{term.title}: column '{name}' has a missing cell (row {row + 1} of '{term.table}')", code="missing"
+        )
     words = [_word(value) for value in column.values.tolist()]
     for row, word in enumerate(words):
         if word not in place:
@@ -180,7 +186,7 @@ def _places(term: AreaTerm, name: str, column: Column, place: dict[str, int]) ->
                 f"{term.title}: column '{name}', row {row + 1} of '{term.table}': '{word}' is not among the areas of"
                 f" '{term.factor}'{hint(word, place)}; if it has no rows, list all areas under dims:"
                 f" {{{term.factor}: [...]}}",
-                "unknown-level",
+                code="unknown-level",
             )
     return np.array([place[word] for word in words], np.int64)
 

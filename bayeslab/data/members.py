@@ -91,10 +91,14 @@ def members_of(term: MemberTerm, data: Data, complete: np.ndarray) -> Members:
         bad = ~((weights[:, k] >= 0) & np.isfinite(weights[:, k]))
         if np.any(bad):
             row = int(np.flatnonzero(bad)[0])
-            raise _bad(f"{term.title}: the weight '{name}' is {weights[row, k]:g} in row {complete[row] + 1}")
+            raise _bad(
+                f"{term.title}: the weight '{name}' is {weights[row, k]:g} in row {complete[row] + 1}",
+                code="out-of-range",
+            )
     totals = weights.sum(axis=1, keepdims=True)
     if np.any(totals == 0):
-        raise _bad(f"{term.title}: all weights are 0 in row {complete[int(np.flatnonzero(totals == 0)[0])] + 1}")
+        row = complete[int(np.flatnonzero(totals == 0)[0])]
+        raise _bad(f"{term.title}: all weights are 0 in row {row + 1}", code="out-of-range")
     return Members(term.name, term.title, term.factors, term.weights, np.column_stack(codes), labels, weights / totals)
 
 
@@ -102,5 +106,5 @@ def _words(labels: np.ndarray) -> np.ndarray:
     return np.array([str(label) for label in labels.tolist()])
 
 
-def _bad(message: str) -> DataError:
-    return DataError(message, path=("model", "formula"), code="out-of-range")
+def _bad(message: str, *, code: str) -> DataError:
+    return DataError(message, path=("model", "formula"), code=code)
