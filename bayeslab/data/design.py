@@ -23,8 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.data.areas import Areas, areas_of
 from bayeslab.data.bound import Data
 from bayeslab.data.cells import LARGEST_EXACT
+from bayeslab.data.members import Members, members_of
 from bayeslab.data.sines import Sines
 from bayeslab.data.smooths import Smooth
 from bayeslab.digits import two_means
@@ -34,7 +36,7 @@ from bayeslab.language.spec import node_name
 from bayeslab.language.terms import GroupTerm, SmoothTerm, Terms
 from bayeslab.language.terms import bad_formula as _bad
 
-__all__ = ["Curve", "Design", "Group", "Rise"]
+__all__ = ["Curve", "Design", "Group", "Measured", "Rise"]
 
 _MAX_COLUMNS, _MAX_BYTES = 5_000, 4 << 30
 # Errors of formulae, pandas and SciPy for values that do not suit a term.
@@ -145,6 +147,54 @@ class Rise:
 
 
 @dataclass(frozen=True, eq=False)
+class Measured:
+    """A predictor measured with error: ``rest * true`` in place of a column of the matrix.
+
+    The true values are normal about a common mean, and the measurements about the true values. Given its measurement x
+    with the error's sd e, a true value has the mean ``x + w (mean - x)`` and the sd ``sqrt(w) sd``, where
+    ``w = e^2 / (e^2 + sd^2)`` (Carroll, Ruppert, Stefanski, Crainiceanu 2006, Measurement Error in Nonlinear Models).
+
+    Attributes
+    ----------
+    name : str
+        The column in names of parameters, such as ``me_x_e`` or ``me_x_e_g_b``.
+    text : str
+        The predictor as text, ``me(x, e)``.
+    of : str
+        The predictor in names of parameters, ``me_x``.
+    predictor : str
+        The column of measurements.
+    column : int
+        The column of the matrix.
+    x, error : ndarray (n,)
+        Measurements, and the sds of their errors.
+    rest : ndarray (n,)
+        What the true value is multiplied by in an interaction; ones for the predictor itself.
+    fitted : bool
+        Whether these are the rows of the fit, whose true values are parameters.
+    """
+
+    name: str
+    text: str
+    of: str
+    predictor: str
+    column: int
+    x: np.ndarray
+    error: np.ndarray
+    rest: np.ndarray
+    fitted: bool
+
+    @property
+    def alone(self) -> bool:
+        """Whether this is the predictor itself, not an interaction."""
+        return self.name == _named(self.text)
+
+    def weight(self, sd: np.ndarray) -> np.ndarray:
+        """How far true values are drawn to their mean, from 0 to 1, given the sd of true values at draws (draws, n)."""
+        return np.asarray(self.error**2 / (self.error**2 + sd[:, None] ** 2))
+
+
+@dataclass(frozen=True, eq=False)
 class Design:
     """A formula on data.
 
@@ -162,6 +212,12 @@ class Design:
         Gaussian processes, and the bending parts of smooths; their straight parts are columns of ``matrix``.
     rises : list of Rise
         Monotonic effects, each in place of a column of ``matrix``.
+    measured : list of Measured
+        Predictors measured with error, each in place of a column of ``matrix``.
+    areas : list of Areas
+        Effects of areas that have neighbours.
+    members : list of Members
+        Effects of groups of which a row has several.
     terms : dict of str to (int, int)
         Range of the columns of each term of the formula.
     common : object
@@ -176,6 +232,9 @@ class Design:
     groups: list[Group]
     curves: list[Curve]
     rises: list[Rise]
+    measured: list[Measured]
+    areas: list[Areas]
+    members: list[Members]
     terms: dict[str, tuple[int, int]]
     common: Any
 
@@ -183,12 +242,22 @@ class Design:
     def of(cls, formula: Formula, data: Data, complete: np.ndarray, *, without_intercept: bool = False) -> Design:
         """Evaluate the right-hand side at the complete rows of the data of a fit."""
         frame = _frame(formula, data, complete)
-        if not (formula.common.terms or formula.common.intercept or formula.groups):
+        if not (formula.common.terms or formula.common.intercept or formula.factors()):
             raise _bad("the formula has neither an intercept nor a predictor", code="incomplete")
         common = _matrix(formula.common, frame)
         groups = [_group(term, frame, data, complete, None) for term in formula.groups]
+        areas = [areas_of(term, data, complete, None) for term in formula.areas]
+        members = [members_of(term, data, complete) for term in formula.members]
         return cls._assembled(
-            complete, common, np.asarray(common.design_matrix, float), groups, frame, data, without_intercept
+            complete,
+            common,
+            np.asarray(common.design_matrix, float),
+            groups,
+            areas,
+            members,
+            frame,
+            data,
+            without_intercept,
         )
 
     def on(self, formula: Formula, data: Data, complete: np.ndarray) -> Design:
@@ -197,7 +266,10 @@ class Design:
         matrix = _coded(self.common, frame)
         known = {group.name: group for group in self.groups}
         groups = [_group(term, frame, data, complete, known[term.name]) for term in formula.groups]
-        return self._assembled(complete, self.common, matrix, groups, frame, data, not self.intercept)
+        mapped = {each.name: each for each in self.areas}
+        areas = [areas_of(term, data, complete, mapped[term.name]) for term in formula.areas]
+        members = [members_of(term, data, complete) for term in formula.members]
+        return self._assembled(complete, self.common, matrix, groups, areas, members, frame, data, not self.intercept)
 
     @classmethod
     def _assembled(
@@ -206,6 +278,8 @@ class Design:
         common: Any,
         whole: np.ndarray,
         groups: list[Group],
+        areas: list[Areas],
+        members: list[Members],
         frame: Any,
         data: Data,
         without_intercept: bool,
@@ -229,19 +303,25 @@ class Design:
                 terms[smooth.title if smooth else name] = (len(names), len(names) + part.stop - part.start)
                 names += _straight_names(smooth, curves) if smooth else [str(label) for label in term.labels]
                 kept += range(part.start, part.stop)
-        rises = _rises(common, frame, names, data)
+        rises, measured = _rises(common, frame, names, data), _measured(common, frame, names, data)
         return cls(
-            rows, names, np.ascontiguousarray(whole[:, kept]), intercept, offset, groups, curves, rises, terms, common
+            rows, names, np.ascontiguousarray(whole[:, kept]), intercept, offset, groups, curves, rises, measured,
+            areas, members, terms, common,
         )  # fmt: skip
 
     @cached_property
     def still(self) -> np.ndarray:
-        """The matrix with zeros in place of monotonic effects."""
-        if not self.rises:
+        """The matrix with zeros in place of :attr:`latent` columns."""
+        if not self.latent:
             return self.matrix
         out = self.matrix.copy()
-        out[:, [rise.column for rise in self.rises]] = 0.0
+        out[:, self.latent] = 0.0
         return out
+
+    @property
+    def latent(self) -> list[int]:
+        """The columns in whose place stand monotonic effects and predictors measured with error."""
+        return [rise.column for rise in self.rises] + [each.column for each in self.measured]
 
     @property
     def n(self) -> int:
@@ -296,11 +376,7 @@ def _rises(common: Any, frame: Any, names: list[str], data: Data) -> list[Rise]:
     """The monotonic effects of a formula."""
     from bayeslab.data.term_values import each_one, level_codes
 
-    def monotonic(term: Any) -> Any:
-        calls = [getattr(part, "call", None) for part in getattr(term, "components", ())]
-        return next((call for call in calls if call is not None and call.factor.monotonic), None)
-
-    calls = {name: call for name, term in common.terms.items() if (call := monotonic(term)) is not None}
+    calls = _latent(common, "mo")
     if not calls:
         return []
     with each_one():
@@ -330,6 +406,41 @@ def _rises(common: Any, frame: Any, names: list[str], data: Data) -> list[Rise]:
                 )
             )
     return out
+
+
+def _measured(common: Any, frame: Any, names: list[str], data: Data) -> list[Measured]:
+    """The predictors of a formula that are measured with error."""
+    from bayeslab.data.term_values import each_one, measurements
+
+    calls = _latent(common, "me")
+    if not calls:
+        return []
+    with each_one():
+        rest = _coded(common, frame)
+    out, errors = list[Measured](), dict[str, str]()
+    for name, call in calls.items():
+        text = call.factor.text
+        predictor, x, error = measurements(call, frame)
+        if errors.setdefault(predictor, text) != text:
+            raise _bad(
+                f"{text} and {errors[predictor]} have the same measurements with different errors", code="conflict"
+            )
+        part = common.slices[name]
+        for label, at in zip(common.terms[name].labels, range(part.start, part.stop), strict=True):
+            title, column = str(label), names.index(str(label))
+            of = f"me_{node_name(predictor)}"
+            out.append(Measured(_named(title), text, of, predictor, column, x, error, rest[:, at], data.fitted))
+    return out
+
+
+def _latent(common: Any, called: str) -> dict[str, Any]:
+    """The terms with a call of this name, each with the call."""
+
+    def named(term: Any) -> Any:
+        calls = [getattr(part, "call", None) for part in getattr(term, "components", ())]
+        return next((call for call in calls if call is not None and call.factor.called == called), None)
+
+    return {name: call for name, term in common.terms.items() if (call := named(term)) is not None}
 
 
 def _named(title: str) -> str:

@@ -33,7 +33,7 @@ from bayeslab.language.term_reader import FUNCTIONS, bound_arguments, constant, 
 from bayeslab.language.terms import Factor, SmoothTerm, Terms
 from bayeslab.language.terms import bad_formula as _bad
 
-__all__ = ["each_one", "level_codes", "matrix", "smooth_of", "smooth_waves", "widths"]
+__all__ = ["each_one", "level_codes", "matrix", "measurements", "smooth_of", "smooth_waves", "widths"]
 
 _BINARY = {
     "PLUS": np.add, "MINUS": np.subtract, "STAR": np.multiply, "SLASH": np.divide, "STAR_STAR": np.power,
@@ -134,6 +134,9 @@ class _Computed:
             return np.zeros((len(frame), 1))  # no part of the matrix
         if called == "s":
             return _straight(self.factor, frame, self.memory)
+        if called == "me":
+            _, x, _ = measurements(self, frame)
+            return np.ones(len(x)) if _EACH_ONE.get() else x
         if called == "mo":
             codes = level_codes(self, frame)
             return np.ones(len(codes)) if _EACH_ONE.get() else codes.astype(float)
@@ -142,14 +145,14 @@ class _Computed:
         return _number(tree, frame, self.memory)
 
 
-# Whether monotonic effects are ones, which leaves what they are multiplied by.
+# Whether monotonic effects, and predictors measured with error, are ones, which leaves what they are multiplied by.
 _EACH_ONE: ContextVar[bool] = ContextVar("each_one", default=False)
 _MOST_LEVELS = 100
 
 
 @contextmanager
 def each_one() -> Iterator[None]:
-    """Context in which every monotonic effect is 1 in every row."""
+    """Context in which every monotonic effect and every predictor measured with error is 1 in every row."""
     token = _EACH_ONE.set(True)
     try:
         yield
@@ -177,6 +180,40 @@ def level_codes(call: _Computed, frame: pd.DataFrame) -> np.ndarray:
             code="unknown-level",
         )
     return values.astype(np.int64) - levels[0]
+
+
+def measurements(call: _Computed, frame: pd.DataFrame) -> tuple[str, np.ndarray, np.ndarray]:
+    """A measured predictor: its column, its values, and the standard deviations of their errors, each (n,)."""
+    given, text = bound_arguments(call.factor.expression), call.factor.text
+    x, value = _quantity(text, given["x"], frame), constant(given["sd"])
+    error = np.full(len(frame), float(value)) if value is not None else _quantity(text, given["sd"], frame)
+    if np.any(error < 0):
+        row = int(np.flatnonzero(error < 0)[0])
+        raise DataError(
+            f"{text}: '{_name(given['sd'])}' is the standard deviation of an error, and is {error[row]:g} in row"
+            f" {frame.index[row] + 1}",
+            path=("model", "formula"),
+            code="out-of-range",
+        )
+    return _name(given["x"]), x, error
+
+
+def _quantity(text: str, tree: Any, frame: pd.DataFrame) -> np.ndarray:
+    """A column of finite numbers."""
+    name = _name(tree)
+    if frame[name].dtype == "category":
+        raise DataError(
+            f"{text}: '{name}' holds text, and is to hold numbers", path=("model", "formula"), code="not-numbers"
+        )
+    values = np.asarray(frame[name], float)
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise DataError(
+            f"{text}: '{name}' is {values[row]:g} in row {frame.index[row] + 1}",
+            path=("model", "formula"),
+            code="not-finite",
+        )
+    return values
 
 
 def _in_order(text: str, name: str, column: Any) -> list[Any]:

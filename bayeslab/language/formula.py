@@ -12,7 +12,7 @@ from typing import Any
 from bayeslab.errors import ModelError
 from bayeslab.language.expressions import parse as parse_expression
 from bayeslab.language.spec import node_name, plain_name
-from bayeslab.language.terms import MAX_LENGTH, GroupTerm, Terms
+from bayeslab.language.terms import MAX_LENGTH, AreaTerm, GroupTerm, MemberTerm, Terms
 from bayeslab.language.terms import bad_formula as _bad
 
 __all__ = ["Formula", "parse_formula"]
@@ -34,6 +34,9 @@ class Formula:
     common : Terms
         The right-hand side without group terms.
     groups : tuple of GroupTerm
+    areas : tuple of AreaTerm
+    members : tuple of MemberTerm
+        Effects of groups of which a row has several.
     """
 
     text: str
@@ -42,6 +45,8 @@ class Formula:
     trials: str | None
     common: Terms
     groups: tuple[GroupTerm, ...]
+    areas: tuple[AreaTerm, ...] = ()
+    members: tuple[MemberTerm, ...] = ()
 
     @property
     def outcome(self) -> str:
@@ -58,12 +63,19 @@ class Formula:
         names = self.common.names
         for group in self.groups:
             names |= {*group.effects.names, *group.factors}
-        return names
+        names |= {name for term in self.members for name in term.weights}
+        return names | self.factors()
+
+    def factors(self) -> set[str]:
+        """Columns whose levels have effects: of groups and of areas."""
+        names = {name for group in self.groups for name in group.factors} | {term.factor for term in self.areas}
+        return names | {name for term in self.members for name in term.factors}
 
     def quantities(self) -> set[str]:
         """Columns that the right-hand side uses as numbers, not only as factors."""
         terms = [*self.common.terms, *(term for group in self.groups for term in group.effects.terms)]
-        return {name for term in terms for factor in term for name in factor.numbers}
+        names = {name for term in terms for factor in term for name in factor.numbers}
+        return names | {name for term in self.members for name in term.weights}
 
 
 @lru_cache(maxsize=64)
@@ -85,24 +97,29 @@ def parse_formula(text: str) -> Formula:
         raise _bad("the formula has no response: write 'y ~ x'", code="syntax")
     if not right:
         raise _bad("the formula has no right-hand side; 'y ~ 1' has an intercept only", code="syntax")
-    common, groups = _CONSTANT.get(right) or _terms(right)
+    common, groups, areas, members = _CONSTANT.get(right) or _terms(right)
     _refuse_twice(groups)
+    _refuse_areas_twice(areas, groups)
+    names = [term.name for term in members]
+    for term in members:
+        if names.count(term.name) > 1:
+            raise _bad(f"two terms are {term.title}: leave out one", code="duplicate")
     _refuse_alike(common)
     response, trials = _proportion(left)
     name = _column_name(response)
     if name is None and not _expression(response).names:
         raise _bad(f"the response '{response}' has no column in it: write 'y ~ {right}'", code="syntax")
-    return Formula(text, response if name is None else name, name is not None, trials, common, groups)
+    return Formula(text, response if name is None else name, name is not None, trials, common, groups, areas, members)
 
 
-def _terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...]]:
+def _terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...], tuple[AreaTerm, ...], tuple[MemberTerm, ...]]:
     from bayeslab.language.term_reader import parse_terms  # imports formulae, and with it pandas
 
     return parse_terms(text)
 
 
 # Right-hand sides that need no reading.
-_CONSTANT = {"0": (Terms("0", (), False), ()), "1": (Terms("1", (), True), ())}
+_CONSTANT = {"0": (Terms("0", (), False), (), (), ()), "1": (Terms("1", (), True), (), (), ())}
 
 
 def _refuse_twice(groups: Sequence[GroupTerm]) -> None:
@@ -114,6 +131,24 @@ def _refuse_twice(groups: Sequence[GroupTerm]) -> None:
             raise _bad(
                 f"two terms have effects of '{factor}': write them as one, (1 + x || {factor}) for independent effects"
                 f" or (1 + x | {factor}) for correlated ones",
+                code="duplicate",
+            )
+
+
+def _refuse_areas_twice(areas: Sequence[AreaTerm], groups: Sequence[GroupTerm]) -> None:
+    """Refuse two terms of the same areas, which the data cannot tell apart."""
+    often = Counter(term.factor for term in areas)
+    for term in areas:
+        if often[term.factor] > 1:
+            raise _bad(
+                f"two terms have effects of the areas '{term.factor}': leave out one; bym2({term.table},"
+                f" {term.factor}) has a part that neighbours share and one that they do not",
+                code="duplicate",
+            )
+        if term.kind == "bym2" and any(g.factors == (term.factor,) and g.effects.intercept for g in groups):
+            raise _bad(
+                f"{term.title} has independent effects of each '{term.factor}' already: leave out those of"
+                f" (... | {term.factor})",
                 code="duplicate",
             )
 

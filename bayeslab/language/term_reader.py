@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isfinite
 from typing import Any
@@ -29,7 +29,17 @@ from formulae.token import Token
 
 from bayeslab.errors import hint
 from bayeslab.language.spec import plain_name
-from bayeslab.language.terms import MAX_LENGTH, Factor, GroupTerm, SmoothTerm, Term, Terms
+from bayeslab.language.terms import (
+    AREA_KINDS,
+    MAX_LENGTH,
+    AreaTerm,
+    Factor,
+    GroupTerm,
+    MemberTerm,
+    SmoothTerm,
+    Term,
+    Terms,
+)
 from bayeslab.language.terms import bad_formula as _bad
 
 __all__ = ["FUNCTIONS", "bound_arguments", "constant", "parse_terms", "shown"]
@@ -41,7 +51,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "maximum": np.maximum,
 }  # fmt: skip
 _TWO_VALUES = {"minimum", "maximum"}
-# For every callee its arguments in order, with the allowed kinds. The first argument is required.
+# For every callee its arguments in order, with the allowed kinds. The first argument is required, and all others that
+# are values, tables, columns of areas and errors.
 _ARGUMENTS: dict[str, dict[str, str]] = {
     **{name: {"x": "value"} | ({"y": "value"} if name in _TWO_VALUES else {}) for name in FUNCTIONS},
     **{name: {"x": "value"} for name in ("I", "center", "scale", "standardize", "offset")},
@@ -56,6 +67,8 @@ _ARGUMENTS: dict[str, dict[str, str]] = {
     "s": {"x": "value", "k": "basis", "by": "column"},
     "gp": {"x": "value", "k": "basis", "c": "number", "by": "column"},
     "mo": {"x": "column"},
+    "me": {"x": "column", "sd": "error"},
+    **{name: {"W": "table", "gr": "column"} for name in AREA_KINDS},
 }  # fmt: skip
 _CONTRASTS = {"Sum": "omit", "Treatment": "reference"}
 _OPERATORS = {"PLUS", "MINUS", "STAR", "SLASH", "STAR_STAR"}
@@ -67,8 +80,8 @@ _MOST_MARGIN = 50
 _LEAST_BASIS = 3  # a constant, a straight line, and a function that bends
 
 
-def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...]]:
-    """Parse a right-hand side into its common terms and its group terms.
+def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...], tuple[AreaTerm, ...], tuple[MemberTerm, ...]]:
+    """Parse a right-hand side into its common terms, its group terms, and its effects of areas and of several groups.
 
     Raises
     ------
@@ -78,7 +91,12 @@ def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...]]:
     if len(text) > MAX_LENGTH:
         raise _bad(f"the formula is longer than {MAX_LENGTH} characters", code="too-deep")
     common, groups = _split(_tokens(text))
-    return _terms(common), tuple(groups)
+    whole = _terms(common)
+    areas = tuple(term[0].areas for term in whole.terms if term[0].areas is not None)
+    rest = tuple(term for term in whole.terms if term[0].areas is None)
+    plain = tuple(group for group in groups if isinstance(group, GroupTerm))
+    several = tuple(group for group in groups if isinstance(group, MemberTerm))
+    return replace(whole, terms=rest), plain, areas, several
 
 
 # --------------------------------------------------------------------------------------------------- tokens
@@ -225,10 +243,10 @@ _OPEN, _CLOSE = {"LEFT_PAREN", "LEFT_BRACKET", "LEFT_BRACE"}, {"RIGHT_PAREN", "R
 _GROUP_FORM = "a group term is written in brackets, '(1 + x | group)', the group being a column or 'a/b', 'a:b'"
 
 
-def _split(tokens: list[Token]) -> tuple[list[Token], list[GroupTerm]]:
+def _split(tokens: list[Token]) -> tuple[list[Token], list[GroupTerm | MemberTerm]]:
     """The tokens of the common terms, and the group terms."""
     common: list[Token] = []
-    groups: list[GroupTerm] = []
+    groups: list[GroupTerm | MemberTerm] = []
     at = 0
     while at < len(tokens):
         end = _closing(tokens, at) if tokens[at].kind == "LEFT_PAREN" else None
@@ -270,7 +288,7 @@ def _closing(tokens: list[Token], start: int) -> int | None:
     return None
 
 
-def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
+def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm | MemberTerm]:
     independent = len(bars) == 2 and bars[1] == bars[0] + 1
     if len(bars) > 2 or (len(bars) == 2 and not independent):
         raise _bad(_GROUP_FORM, code="syntax")
@@ -289,7 +307,17 @@ def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
         raise _bad(
             "a monotonic effect does not vary by group here: mo(x) stands outside of the brackets", code="misplaced"
         )
+    if any(factor.measured for term in effects.terms for factor in term):
+        raise _bad(
+            "the slope of a predictor measured with error does not vary by group here: me(x, sd) stands outside of the"
+            " brackets",
+            code="misplaced",
+        )
+    if any(factor.areas for term in effects.terms for factor in term):
+        raise _bad("effects of areas are a separate term, outside of the brackets: + icar(W, g)", code="misplaced")
     factor = inside[bars[-1] + 1 :]
+    if len(factor) > 1 and factor[0].lexeme == "mm" and factor[1].kind == "LEFT_PAREN":
+        return [_members(factor, effects)]
     names = [plain_name(token.lexeme.strip("`")) for token in factor[::2]]
     joints = {token.kind for token in factor[1::2]}
     whole = len(factor) % 2 == 1 and all(token.kind in ("IDENTIFIER", "BQNAME") for token in factor[::2])
@@ -298,6 +326,42 @@ def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
         raise _bad(f"'{given}' is not a grouping factor: a column, or 'a/b' (b within a), or 'a:b'", code="syntax")
     nested = [tuple(names[: k + 1]) for k in range(len(names))] if "SLASH" in joints else [tuple(names)]
     return [GroupTerm(effects, levels, not independent) for levels in nested]
+
+
+_MEMBERS = (
+    "groups of which a row has several are written (1 | mm(g1, g2)), or (1 | mm(g1, g2, weights=[w1, w2])) with a"
+    " column of weights for each"
+)
+
+
+def _members(tokens: list[Token], effects: Terms) -> MemberTerm:
+    """The term of effects of several groups, from the tokens of ``mm(...)``."""
+    if effects.terms or not effects.intercept:
+        raise _bad(
+            f"(... | mm(...)) has a level for each group, and no slopes: (1 | mm(...)); given: {effects.text}",
+            code="unsupported",
+        )
+    parser = _Parser([*tokens, Token("EOF", "")])
+    try:
+        call = parser.parse()
+    except (ParseError, RecursionError):
+        raise _bad(_MEMBERS, code="syntax") from None
+    if not parser.at_end() or not isinstance(call, Call):
+        raise _bad(_MEMBERS, code="syntax")
+    factors, weights = list[str](), list[str]()
+    for argument in call.args:
+        if isinstance(argument, Assign) and argument.name.name.lexeme == "weights" and not weights:
+            if not isinstance(argument.value, _List):
+                raise _bad(_MEMBERS, code="wrong-arguments")
+            columns, out = argument.value.items, weights
+        else:
+            columns, out = (argument,), factors
+        if not all(isinstance(column, Variable | QuotedName) for column in columns):
+            raise _bad(_MEMBERS, code="wrong-arguments")
+        out += map(_name, columns)
+    if len(factors) < 2 or len(set(factors)) < len(factors) or len(weights) not in (0, len(factors)):
+        raise _bad(_MEMBERS, code="wrong-arguments")
+    return MemberTerm(tuple(factors), tuple(weights))
 
 
 # ---------------------------------------------------------------------------------------- algebra of terms
@@ -451,10 +515,18 @@ def _product(*terms: Term) -> Term:
         )
     if len(out) > 1 and any(factor.text.startswith("offset(") for factor in out):
         raise _bad("an offset has no coefficient and no interactions; add it: x + offset(z)", code="misplaced")
+    if sum(factor.latent for factor in out) > 1 and any(factor.measured for factor in out):
+        raise _bad(
+            "a predictor measured with error has no interaction with another one, or with a monotonic effect; one of"
+            " them may be the column itself",
+            code="misplaced",
+        )
     if sum(factor.monotonic for factor in out) > 1:
         raise _bad(
             "an interaction of two monotonic effects is not there; one of them may be a factor, C(x)", code="misplaced"
         )
+    if len(out) > 1 and any(factor.areas for factor in out):
+        raise _bad("effects of areas have no interactions: add them to the others, + icar(W, g)", code="misplaced")
     if len(out) > 1 and any(factor.smooth for factor in out):
         raise _bad(
             "a curve has no interactions; a curve for each level of a factor is s(x, by=g), added to the others",
@@ -505,7 +577,16 @@ def _call(tree: Call) -> Factor:
     _check_call(tree, names, 0)
     if not names:
         raise _bad(f"'{shown(tree)}' has no column in it", code="misplaced")
-    return Factor(shown(tree), tree, None, frozenset(names), _smooth(tree))
+    return Factor(shown(tree), tree, None, frozenset(names), _smooth(tree), _areas(tree))
+
+
+def _areas(tree: Call) -> AreaTerm | None:
+    """What a checked call says about areas."""
+    called = str(tree.callee.name.lexeme)
+    if called not in AREA_KINDS:
+        return None
+    given = bound_arguments(tree)
+    return AreaTerm(called, _name(given["W"]), _name(given["gr"]))
 
 
 def _smooth(tree: Call) -> SmoothTerm | None:
@@ -557,11 +638,20 @@ def _check_call(tree: Call, names: set[str], depth: int) -> None:
         )
     if depth and called in ("bs", "poly"):
         raise _bad(f"{called}() makes several columns and stands by itself: {called}(log(x), ...)", code="misplaced")
+    if depth and called in AREA_KINDS:
+        raise _bad(f"{called}() is a separate term, not an argument", code="misplaced")
+    if depth and called == "me":
+        raise _bad(
+            "me() is a separate term, not an argument: me(z, sd), with z computed in data.derive and sd its error",
+            code="misplaced",
+        )
     if depth and called in ("s", "gp", "mo"):
         inner = f"{called}(log(x))" if called != "mo" else "mo(x), whose steps have any size"
         raise _bad(f"{called}() is a separate term, not an argument: {inner}", code="misplaced")
     given, wanted = bound_arguments(tree), _ARGUMENTS[called]
-    needed = [key for k, (key, kind) in enumerate(wanted.items()) if k == 0 or kind == "value"]
+    needed = [
+        key for k, (key, kind) in enumerate(wanted.items()) if k == 0 or kind in ("value", "error") or "W" in wanted
+    ]
     for key in needed:
         if key not in given:
             raise _bad(f"{called}() needs the argument '{key}'", code="wrong-arguments")
@@ -580,6 +670,26 @@ def _check_call(tree: Call, names: set[str], depth: int) -> None:
 def _check_argument(called: str, key: str, kind: str, argument: Any, names: set[str], depth: int) -> None:
     if kind == "value":
         _check_value(argument, names, depth + 1)
+        return
+    if kind == "error":
+        if isinstance(argument, Variable | QuotedName):
+            names.add(_name(argument))
+            return
+        value = constant(argument)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise _bad(
+                f"{called}(): sd is the standard deviation of the error, a column or a positive number; given:"
+                f" {shown(argument)}",
+                code="wrong-arguments",
+            )
+        return
+    if kind == "table":
+        if not isinstance(argument, Variable | QuotedName):
+            raise _bad(
+                f"{called}() takes the name of a table of neighbours, under data.tables, and the column of areas:"
+                f" {called}(border, area)",
+                code="wrong-arguments",
+            )
         return
     if kind == "column":
         if not isinstance(argument, Variable | QuotedName):

@@ -8,9 +8,22 @@ from typing import Any
 from bayeslab.errors import ModelError
 from bayeslab.language.spec import node_name
 
-__all__ = ["MAX_LENGTH", "Factor", "GroupTerm", "SmoothTerm", "Term", "Terms", "bad_formula"]
+__all__ = [
+    "AREA_KINDS",
+    "MAX_LENGTH",
+    "AreaTerm",
+    "Factor",
+    "GroupTerm",
+    "MemberTerm",
+    "SmoothTerm",
+    "Term",
+    "Terms",
+    "bad_formula",
+]
 
 MAX_LENGTH = 2_000
+#: Effects of areas that have neighbours.
+AREA_KINDS = ("car", "icar", "bym2")
 
 
 def bad_formula(message: str, *, code: str) -> ModelError:
@@ -47,6 +60,60 @@ class SmoothTerm:
 
 
 @dataclass(frozen=True, slots=True)
+class AreaTerm:
+    """Effects of areas that have neighbours, ``icar(W, g)``.
+
+    Attributes
+    ----------
+    kind : {"car", "icar", "bym2"}
+    table : str
+        The table with a row for each pair of neighbours.
+    factor : str
+        The column of areas.
+    """
+
+    kind: str
+    table: str
+    factor: str
+
+    @property
+    def title(self) -> str:
+        """The term as text."""
+        return f"{self.kind}({self.table}, {self.factor})"
+
+    @property
+    def name(self) -> str:
+        """The name of the term in names of parameters."""
+        return f"{self.kind}_{node_name(self.factor)}"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberTerm:
+    """Effects of groups of which a row has several, ``(1 | mm(g1, g2, weights=[w1, w2]))``.
+
+    Attributes
+    ----------
+    factors : tuple of str
+        The columns of groups.
+    weights : tuple of str
+        A column of weights for each of them, or none: equal weights.
+    """
+
+    factors: tuple[str, ...]
+    weights: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The term as text, without weights."""
+        return f"(1 | mm({', '.join(self.factors)}))"
+
+    @property
+    def name(self) -> str:
+        """The name of the term in names of parameters."""
+        return "_".join(["mm", *map(node_name, self.factors)])
+
+
+@dataclass(frozen=True, slots=True)
 class Factor:
     """One part of a term: a column, or a call.
 
@@ -62,6 +129,8 @@ class Factor:
         Columns that the factor uses.
     smooth : SmoothTerm or None
         What the call says, if it is a curve.
+    areas : AreaTerm or None
+        What the call says, if it has effects of areas.
     """
 
     text: str
@@ -69,6 +138,7 @@ class Factor:
     column: str | None
     names: frozenset[str]
     smooth: SmoothTerm | None = None
+    areas: AreaTerm | None = None
 
     @property
     def called(self) -> str | None:
@@ -84,6 +154,16 @@ class Factor:
     def monotonic(self) -> bool:
         """Whether the call is a monotonic effect of levels in order, ``mo(x)``."""
         return self.called == "mo"
+
+    @property
+    def measured(self) -> bool:
+        """Whether the call is a predictor measured with error, ``me(x, sd)``."""
+        return self.called == "me"
+
+    @property
+    def latent(self) -> bool:
+        """Whether the value in a row depends on parameters, so that it is no column of numbers."""
+        return self.monotonic or self.measured
 
     @property
     def numbers(self) -> frozenset[str]:

@@ -225,6 +225,66 @@ def test_nuts_has_the_exams_posterior_of_monotonic_effects():
     close({f"row{k + 1}": values for k, values in enumerate(chains)}, reference["predictions"])
 
 
+# ---------------------------------------------------------------------- predictors measured with error
+
+
+def measured() -> bl.Model:
+    priors = {
+        "Intercept": "Normal(0, 2)", "b": "Normal(0, 2)", "mean_me_xo": "Normal(0, 2)", "sd_me_xo": "HalfNormal(2)",
+        "sigma": "HalfNormal(1)",
+    }  # fmt: skip
+    return bl.Model(data={"rows": "row"}, model=bl.Regression(formula="y ~ me(xo, xsd) + z1", priors=priors))
+
+
+def test_log_densities_of_a_predictor_measured_with_error_are_those_of_the_exam():
+    """The exam counts neither the density of true values nor that of measurements among the priors."""
+    rows = table("sim_me")
+    posterior = Source(measured()).posterior(rows)
+    density = MachineDensity(posterior.machine_model(), lambda: None)
+    x, error = rows["xo"].to_numpy(), rows["xsd"].to_numpy()
+    for point in known("sim_me", "points.json")["points"]:
+        values = point["values"]
+        true = np.array([values[f"Xme_mexo[{k + 1}]"] for k in range(len(rows))])
+        b = np.array([values["bsp_mexoxsd"], values["b_z1"]])
+        mean, sd, sigma = (values[name] for name in ("meanme_mexo", "sdme_mexo", "sigma"))
+        draws = {"Intercept": values["b_Intercept"], "b": b, "sigma": sigma, "true_me_xo": true}
+        draws = {name: np.asarray(value)[None] for name, value in draws.items()}
+        ((_, likelihoods),) = posterior.log_likelihoods(draws).values()
+        assert likelihoods.sum() == pytest.approx(point["log_likelihood"], abs=1e-6)
+        np.testing.assert_allclose(likelihoods[0, :5], point["log_likelihood_first_rows"], atol=1e-6)
+        np.testing.assert_allclose(
+            posterior.expectation().values(draws, "link")[0, :5], point["expected_first_rows"], atol=1e-6
+        )
+        spread = 1 / np.sqrt(1 / error**2 + 1 / sd**2)
+        at = {
+            "Intercept": values["b_Intercept"], "b": b, "sigma_log__": np.log(sigma), "mean_me_xo": mean,
+            "sd_me_xo_log__": np.log(sd), "_raw_me_xo": (true - spread**2 * (x / error**2 + mean / sd**2)) / spread,
+        }  # fmt: skip
+        whole, _ = density(density.flat({name: np.asarray(at[name]) for name in density.names}))
+        latent = stats.norm(mean, sd).logpdf(true) + stats.norm(true, error).logpdf(x) + np.log(spread)
+        prior = whole - latent.sum() - np.log(sigma * sd) - point["log_likelihood"]
+        assert prior == pytest.approx(point["log_prior"], abs=1e-6)
+
+
+@pytest.mark.slow(why="conformance")
+def test_nuts_has_the_exams_posterior_of_a_predictor_measured_with_error():
+    rows = table("sim_me")
+    fit = bl.fit(measured(), rows, "nuts", runs=None, seed=1, progress=False, target_accept=0.95, draws=3_000)
+    reference, posterior = known("sim_me", "reference.json"), fit.posterior
+    draws = {
+        "b_Intercept": posterior["Intercept"], "bsp_mexoxsd": posterior["b"].sel(predictor="me(xo, xsd)"),
+        "b_z1": posterior["b"].sel(predictor="z1"), "sigma": posterior["sigma"],
+        "meanme_mexo": posterior["mean_me_xo"], "sdme_mexo": posterior["sd_me_xo"],
+    }  # fmt: skip
+    close({name: values.to_numpy() for name, values in draws.items()}, reference["parameters"])
+    assert set(draws) == set(reference["parameters"])
+    true = {f"Xme_mexo[{k}]": posterior["true_me_xo"].isel(row=k - 1).to_numpy() for k in (1, 41, 80, 120)}
+    close(true, reference["latent"])
+    new = pd.DataFrame({"xo": [-1.0, 1.0, 2.0], "xsd": 0.5, "z1": [0.0, 0.0, 1.0]})
+    chains = np.moveaxis(np.asarray(fit.predictions(new).draws).reshape(4, -1, 3), -1, 0)
+    close({f"mean_{k + 1}": values for k, values in enumerate(chains)}, reference["derived"])
+
+
 # ----------------------------------------------------------------------------------- Gaussian processes
 
 

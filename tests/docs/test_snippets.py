@@ -22,7 +22,7 @@ BLOCKS = [
 # Tables of the reader's own: there is nothing like them among the data.
 OWN = {
     "debates.csv", "gait.csv", "lines.csv", "patients.csv", "doses.csv", "tree.csv", "twins.csv", "urns.csv", "geyser.csv",
-    "winds.csv",
+    "winds.csv", "borders.csv", "pupils.csv",
 }  # fmt: skip
 # One line of a file each; the comment names the data.
 README = (ROOT / "README.md").read_text()

@@ -7,6 +7,7 @@ seeds fixed the outcome is; it fails where ranks leave the 99 % simultaneous ban
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayeslab as bl
@@ -19,6 +20,7 @@ DATA = {
     "h": np.tile(["a", "b"], 20),
     "y": RNG.normal(size=40),
     "n": RNG.integers(0, 2, 40),
+    "border": pd.DataFrame([(f"g{k}", f"g{(k + step) % 10}") for k in range(10) for step in (1, 3)]),
 }
 PRIORS = {"Intercept": "Normal(0, 1)", "b": "Normal(0, 0.5)"}
 SCALES = {"sigma": "HalfNormal(1)", "sd": "HalfNormal(1)"}
@@ -35,6 +37,9 @@ SMOOTHS = {
 STEPS = {"formula": "y ~ mo(k)", "priors": PRIORS | {"sigma": "HalfNormal(1)"}}
 PROCESS = {"formula": "n ~ gp(x, k=15)", "likelihood": "poisson"}
 PROCESS |= {"priors": PRIORS | {"sd_gp_x": "HalfNormal(0.5)"}}
+MAP = {"formula": "y ~ x + bym2(border, g)", "priors": PRIORS | SCALES}
+ERRORS = {"formula": "y ~ me(x, 0.7)"}
+ERRORS |= {"priors": PRIORS | {"mean_me_x": "Normal(0, 1)", "sd_me_x": "HalfNormal(1)", "sigma": "HalfNormal(1)"}}
 MODELS: dict[str, tuple[str, int, dict[str, object], dict[str, object]]] = {
     "linear-exact": ("exact", 200, LINE, {}),
     "hierarchical-exact": ("exact", 80, GROUPS, {}),
@@ -42,6 +47,8 @@ MODELS: dict[str, tuple[str, int, dict[str, object], dict[str, object]]] = {
     "smooths-nuts": ("nuts", 60, SMOOTHS, {"target_accept": 0.95}),
     "steps-nuts": ("nuts", 60, STEPS, {"target_accept": 0.95}),
     "process-nuts": ("nuts", 60, PROCESS, {"target_accept": 0.95}),
+    "errors-nuts": ("nuts", 60, ERRORS, {"target_accept": 0.95}),
+    "map-nuts": ("nuts", 60, MAP, {"target_accept": 0.95}),
     "linear-nuts": ("nuts", 60, LINE, {}),
     "logistic-nuts": ("nuts", 60, {"formula": "n ~ x", "likelihood": "bernoulli", "priors": PRIORS}, {}),
     "poisson-nuts": ("nuts", 60, {"formula": "n ~ x", "likelihood": "poisson", "priors": PRIORS}, {}),

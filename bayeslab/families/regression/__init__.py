@@ -17,6 +17,12 @@ A regression is a short form of a graph. The formula becomes a design matrix, an
     Slope of a monotonic effect ``mo(x)``, and the shares of its steps.
 ``sd_gp_x``, ``length_gp_x``
     Standard deviation and length of a Gaussian process ``gp(x)``; with ``by=g`` for each level.
+``u_mm_g1_g2[group]``, ``sd_mm_g1_g2``
+    Effects of groups of which a row has several, ``(1 | mm(g1, g2))``, and their sd.
+``b[me(x, sd)]``, ``mean_me_x``, ``sd_me_x``, ``true_me_x[row]``
+    Slope on the true values of a predictor measured with error ``me(x, sd)``, their mean and sd, and they themselves.
+``u_icar_g[g]``, ``sd_icar_g``; ``rho_bym2_g``; ``alpha_car_g``
+    Effects of areas that have neighbours, ``icar(W, g)``, their sd, and how much of it neighbours share.
 ``sigma_centred``, ``Intercept_sigma``, ``b_sigma[predictor_sigma]``, ``u_sigma_g[g]``, ``sd_sigma_g``
     The same of a further parameter that has a formula and so a value for each row. ``sigma_centred`` is sigma at
     average predictors; the others are on the scale of the link.
@@ -110,7 +116,7 @@ def check(model: Model, columns: set[str] | None) -> None:
                 code="self-reference",
             )
     for term in formula.common.terms:
-        special = next((factor for factor in term if factor.smooth is not None or factor.monotonic), None)
+        special = next((factor for factor in term if factor.smooth is not None or factor.latent), None)
         if special is None:
             continue
         for name in sorted({name for factor in term for name in factor.names} & spec.missing.keys()):
@@ -120,6 +126,20 @@ def check(model: Model, columns: set[str] | None) -> None:
                 name,
                 code="unsupported",
             )
+    errors = [
+        factor.text
+        for each in formulas.all.values()
+        for term in each.common.terms
+        for factor in term
+        if factor.measured
+    ]
+    if errors and spec.weights:
+        raise problem(
+            f"weights would count the response of a row several times for one true value of {errors[0]}, and sigma"
+            " could shrink to 0: repeat the rows instead",
+            "weights",
+            code="unsupported",
+        )
     for name in spec.missing:
         if name not in formula.predictor_columns():
             raise problem(f"'{name}' is not a predictor of the formula", "missing", name, code="unknown-column")

@@ -18,7 +18,7 @@ import numpy as np
 from bayeslab.data.dataset import Column
 from bayeslab.data.design import Design
 from bayeslab.data.sines import Sines
-from bayeslab.digits import spread_of
+from bayeslab.digits import located, spread_of
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import DataError, ModelError
 from bayeslab.families.regression.formulas import Names
@@ -87,6 +87,10 @@ class Coefficients:
         The scale of default priors: of the slope of a predictor with sd 1, and of the sd of groups.
     contrasts
         The dimension of categories of the coefficients, or "".
+    row
+        The dimension of the rows.
+    shared
+        Priors of parameters that several linear predictors share.
     """
 
     def __init__(
@@ -98,9 +102,12 @@ class Coefficients:
         unit: float,
         *,
         response: str,
+        row: str,
+        shared: Mapping[str, str],
         contrasts: str = "",
         shrinkage: Shrinkage | None = None,
     ) -> None:
+        self.row, self.shared = row, shared
         self.nodes, self.columns, self.dims = parts.nodes, parts.columns, parts.dims
         self.names, self.design, self.priors, self.unit = names, design, priors, unit
         self.response, self.shrinkage = response, shrinkage
@@ -123,6 +130,18 @@ class Coefficients:
         if self.shrinkage is None or self.shrinkage.kind != "horseshoe":
             self._written()
         return [f"{self.names.of('design')} @ {self.names.of('b')}"]
+
+    def all(self) -> list[str]:
+        """Write everything; the terms of the linear predictor."""
+        return [
+            *self.slopes(),
+            *self.groups(),
+            *self.rises(),
+            *self.measured(),
+            *self.curves(),
+            *self.areas(),
+            *self.members(),
+        ]
 
     def prior_of(self, k: int) -> str | None:
         """The prior of a column: its own, its term's, or that of all slopes."""
@@ -257,6 +276,28 @@ class Coefficients:
             out.append(f"{rest}{count} * (steps_{of} @ simplex_{label}) * {slope}")
         return out
 
+    def measured(self) -> list[str]:
+        """Write the true values of predictors measured with error; the terms they add to the linear predictor.
+
+        Several formulas share them. They are written given the measurements, whose density has no true values left.
+        """
+        out = []
+        for each in self.design.measured:
+            mean, sd, raw, x = f"mean_{each.of}", f"sd_{each.of}", f"_raw_{each.of}[{self.row}]", each.predictor
+            error, spread = f"error_{each.of}", spread_of(each.x)
+            usual = f"Normal({located(float(each.x.mean()), spread)}, {rounded(2.5 * spread)})"
+            self.nodes[mean] = self.shared.get(mean, usual)
+            self.nodes[sd] = self.shared.get(sd, f"Exponential({rounded(1 / spread)})")
+            self.nodes[f"{x}[{self.row}]"] = f"Normal({mean}, sqrt({sd} ** 2 + {error} ** 2))"
+            self.nodes[raw] = "Normal(0, 1)"
+            self.nodes[f"true_{each.of}[{self.row}]"] = (
+                f"{x} + ({mean} - {x}) * {error} ** 2 / ({error} ** 2 + {sd} ** 2)"
+                f" + {sd} * {error} / sqrt({error} ** 2 + {sd} ** 2) * _raw_{each.of}"
+            )
+            rest = "" if each.alone else f"rest_{self.names.group(each.name)} * "
+            out.append(f"{rest}true_{each.of} * {self.names.of('b')}[{self.design.names[each.column]!r}]")
+        return out
+
     def curves(self) -> list[str]:
         """Write the coefficients of Gaussian processes and of the bending parts of smooths; the terms they add."""
         out = []
@@ -286,6 +327,55 @@ class Coefficients:
             self.nodes[f"{u}[{inside}]"] = f"{size} * _raw_{label}"
             u += by
             out.append(f"sum({u} * {waves}, {wave})" if curve.by else f"{waves} @ {u}")
+        return out
+
+    def areas(self) -> list[str]:
+        """Write the effects of areas that have neighbours; the terms they add to the linear predictor."""
+        out = []
+        for area in self.design.areas:
+            label, factor = self.names.group(area.name), area.factor
+            twin, sd, u = f"{label}_with", f"sd_{label}", f"u_{label}[{factor}]"
+            self.dims[factor] = [x.item() if hasattr(x, "item") else x for x in area.labels]
+            self.dims[twin] = factor
+            self.nodes[sd] = self.priors.get(
+                f"sd_{area.name}", self.priors.get("sd", f"HalfStudentT(3, {rounded(self.unit)})")
+            )
+            if area.kind == "car":
+                self.columns[f"neighbours_{label}"] = Column(area.neighbours.matrix, (factor, twin))
+                self.nodes[f"alpha_{label}"] = self.priors.get(f"alpha_{area.name}", "Beta(1, 1)")
+                self.nodes[f"_raw_{label}[{factor}]"] = f"CAR(0, neighbours_{label}, alpha_{label}, 1)"
+                self.nodes[u] = f"{sd} * _raw_{label}"
+                out.append(u)
+                continue
+            self.columns[f"factor_{label}"] = Column(area.neighbours.factor, (factor, twin))
+            shared = f"factor_{label} @ _raw_{label}"
+            if area.kind == "bym2":
+                rho = f"rho_{label}"
+                self.nodes[rho] = self.priors.get(f"rho_{area.name}", "Beta(1, 1)")
+                self.nodes[f"_alone_{label}[{factor}]"] = "Normal(0, 1)"
+                shared = f"sqrt({rho}) * ({shared}) + sqrt(1 - {rho}) * _alone_{label}"
+            self.nodes[f"_raw_{label}[{twin}]"] = "Normal(0, 1)"
+            self.nodes[u] = f"{sd} * ({shared})"
+            out.append(u)
+        return out
+
+    def members(self) -> list[str]:
+        """Write the effects of groups of which a row has several; the terms they add to the linear predictor."""
+        out = []
+        for several in self.design.members:
+            label, dim = self.names.group(several.name), several.name
+            sd, u, count = f"sd_{label}", f"u_{label}", len(several.factors)
+            self.dims[dim] = several.labels.tolist()
+            self.nodes[sd] = self.priors.get(
+                f"sd_{several.name}", self.priors.get("sd", f"HalfStudentT(3, {rounded(self.unit)})")
+            )
+            self.nodes[f"_raw_{label}[{dim}]"] = "Normal(0, 1)"
+            self.nodes[f"{u}[{dim}]"] = f"{sd} * _raw_{label}"
+            parts = [f"{u}[member_{label}_{k}]" for k in range(1, count + 1)]
+            if several.columns:
+                out += [f"weight_{label}_{k} * {part}" for k, part in enumerate(parts, 1)]
+            else:
+                out.append(f"({' + '.join(parts)}) / {count}")
         return out
 
     def _correlated(self, name: str, label: str, prior: str | None, scale: list[str]) -> None:

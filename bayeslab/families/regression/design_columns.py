@@ -73,20 +73,20 @@ class DesignColumns:
             if term.kind in ("intercept", "offset") or _process(term):
                 continue
             columns = self._columns(term)
-            # A monotonic effect is no column, and has its place among them.
-            out += ["0"] * len(columns) if any(map(_monotonic, term.components)) else columns
+            # A monotonic effect, or a predictor measured with error, is no column, and has its place among them.
+            out += ["0"] * len(columns) if any(map(_latent, term.components)) else columns
         return out
 
     def _columns(self, term: Any) -> list[str]:
-        """The columns of a term, without a monotonic effect that multiplies them."""
-        parts = [["1"] if _monotonic(each) else self._component(each) for each in term.components]
+        """The columns of a term, without a latent column that multiplies them."""
+        parts = [["1"] if _latent(each) else self._component(each) for each in term.components]
         return [_product(texts) for texts in product(*parts)]
 
     def rests(self, common: Any) -> dict[str, str]:
-        """What monotonic effects are multiplied by, by the columns of formulae's matrix."""
+        """What monotonic effects and predictors measured with error are multiplied by, by the columns of the matrix."""
         out: dict[str, str] = {}
         for term in common.terms.values():
-            if any(map(_monotonic, getattr(term, "components", ()))):
+            if any(map(_latent, getattr(term, "components", ()))):
                 out |= dict(zip(map(str, term.labels), self._columns(term), strict=True))
         return out
 
@@ -100,6 +100,17 @@ class DesignColumns:
                 low = component.call.memory["levels"][0]
                 out[component.call.factor.text] = f"index({name})[{name}]" if words else f"{name} - {low}"
         return out
+
+    def errors(self, common: Any) -> dict[str, str]:
+        """The standard deviation of the error of each predictor that is measured with one, by its text."""
+        calls = [
+            component.call
+            for term in common.terms.values()
+            for component in filter(_latent, getattr(term, "components", ()))
+            if component.call.factor.measured
+        ]
+        trees = {call.factor.text: bound_arguments(call.factor.expression)["sd"] for call in calls}
+        return {text: self._number(tree, {}) for text, tree in trees.items()}
 
     def offsets(self, common: Any) -> str:
         """The sum of the offsets."""
@@ -304,6 +315,12 @@ def _monotonic(component: Any) -> bool:
     """Whether a component of a term is a monotonic effect."""
     call = getattr(component, "call", None)
     return call is not None and call.factor.monotonic
+
+
+def _latent(component: Any) -> bool:
+    """Whether a component of a term is a monotonic effect or a predictor measured with error."""
+    call = getattr(component, "call", None)
+    return call is not None and call.factor.latent
 
 
 def _product(texts: tuple[str, ...]) -> str:

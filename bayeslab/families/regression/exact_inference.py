@@ -93,6 +93,12 @@ class _Solver:
             raise _NotExact("there are two group terms, and with the residual scale three scales")
         if design.rises:
             raise _NotExact("the steps of a monotonic effect are parameters, multiplied by its slope")
+        for each in design.measured:
+            raise _NotExact(f"the true values of {each.text} are parameters, multiplied by its slope")
+        for several in design.members:
+            raise _NotExact(f"rows have several groups in {several.title}")
+        for area in design.areas:
+            raise _NotExact(f"the covariance of {area.title} is not diagonal")
         for curve in design.curves:
             if isinstance(curve.basis, Sines):
                 raise _NotExact(f"the covariance of {curve.title} depends on its length")

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.data.areas import Areas
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.design import Group
+from bayeslab.data.members import Members
 from bayeslab.data.sines import Sines
 from bayeslab.data.term_values import smooth_of
 from bayeslab.errors import ModelError, listed
@@ -22,7 +24,7 @@ from bayeslab.families.regression.lowering import lower
 from bayeslab.families.regression.weighted import log_density
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
-from bayeslab.language.expansion import Expansion, check_columns, listed_numbers, numbers, unsupported
+from bayeslab.language.expansion import Expansion, check_columns, listed_numbers, number, numbers, unsupported
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name, nodes_of
 from bayeslab.language.spec import Model
@@ -31,6 +33,7 @@ from bayeslab.language.terms import GroupTerm
 __all__ = ["expand"]
 
 _OF_DESIGN = ("design", "design_mean")
+_OF_AREAS = ("factor", "neighbours")  # columns that stand for a map
 _ALIKE = " with the same standard deviation in every row"
 _LINKED = {"identity": "{}", "log": "log({})", "logit": "logit({})"}
 _LIKELIHOODS = {
@@ -70,6 +73,15 @@ class _Written:
         self.groups = [group for predictor in lowered.predictors for group in predictor.design.groups]
         curves = [curve for predictor in lowered.predictors for curve in predictor.design.curves]
         self.factors = {group.name for group in self.groups} | {curve.by for curve in curves if curve.by}
+        self.factors |= {area.factor for predictor in lowered.predictors for area in predictor.design.areas}
+        members = [several for predictor in lowered.predictors for several in predictor.design.members]
+        self.factors |= {name for several in members for name in several.factors}
+        self.maps = {
+            f"{word}_{predictor.names.group(area.name)}"
+            for predictor in lowered.predictors
+            for area in predictor.design.areas
+            for word in _OF_AREAS
+        }
         self.designs = {predictor.names.of(word) for predictor in lowered.predictors for word in _OF_DESIGN}
         self.row, self.levels = data.dataset.rows, likelihood(lowered.spec.likelihood).levels
         if lowered.y is None:
@@ -136,7 +148,7 @@ class _Written:
         whose = f"The predictors of {predictor.names.parameter}" if predictor.names.parameter else "The predictors"
         self.comments[key] = f"{whose}, a column for each coefficient, in the order of the dimension `{dim}`."
         if predictor.centre is not None:
-            number = (self.spec.missing and not predictor.names.parameter) or predictor.design.rises
+            number = (self.spec.missing and not predictor.names.parameter) or predictor.design.latent
             key = f"{of('design_mean')}[{dim}]"
             self.nodes[key] = listed_numbers(predictor.centre) if number else f"mean({of('design')}, {self.row})"
             self.comments[key] = "Their means over the rows of the fit, which stay what they are where new rows come."
@@ -150,8 +162,16 @@ class _Written:
             for group, term in zip(predictor.design.groups, predictor.formula.groups, strict=True):
                 label = predictor.names.group(group.name)
                 out.setdefault(f"u_{label}", {}).update(self._effects_of(label, group, term))
+            for several in predictor.design.members:
+                label = predictor.names.group(several.name)
+                out[f"u_{label}"] = self._places(label, several)
+            for area in predictor.design.areas:
+                label = predictor.names.group(area.name)
+                out[f"sd_{label}"] = self._map(label, area)
             out |= self._waves(predictor)
             out |= self._rises(predictor)
+            for word, more in self._measured(predictor).items():
+                out.setdefault(word, {}).update(more)
         return out
 
     def _rises(self, predictor: LinearPredictor) -> dict[str, dict[str, str]]:
@@ -170,6 +190,90 @@ class _Written:
                 )
             if rise.name != rise.of:
                 made[f"rest_{label}[{self.row}]"] = rests[design.names[rise.column]]
+        return out
+
+    def _measured(self, predictor: LinearPredictor) -> dict[str, dict[str, str]]:
+        """Nodes of the errors of measured predictors, by the node of the sd of their true values."""
+        out: dict[str, dict[str, str]] = {}
+        design = predictor.design
+        rests, errors = self.columns.rests(design.common), self.columns.errors(design.common)
+        for each in design.measured:
+            made, key = out.setdefault(f"sd_{each.of}", {}), f"error_{each.of}[{self.row}]"
+            made[key] = errors[each.text]
+            self.comments[key] = f"Standard deviations of the errors of {each.predictor}."
+            if not each.alone:
+                made[f"rest_{predictor.names.group(each.name)}[{self.row}]"] = rests[design.names[each.column]]
+        return out
+
+    def _places(self, label: str, several: Members) -> dict[str, str]:
+        """Nodes of the places of the levels of each column among the groups of all, and of the weights."""
+        out: dict[str, str] = {}
+        total = " + ".join(several.columns)
+        for k, factor in enumerate(several.factors, 1):
+            key = f"place_{label}_{k}[{factor}]"
+            out[key] = listed_numbers(several.places(self.data.labels[factor]))
+            self.comments[key] = f"Which of the dimension `{several.name}` each level of {factor} is, from 0."
+            if several.numbered:
+                key = f"member_{label}_{k}[{factor}]"
+                out[key] = f"dot(u_{label}, index({several.name}) == place_{label}_{k})"
+                self.comments[key] = f"The effect of each level of {factor}."
+            if several.columns:
+                out[f"weight_{label}_{k}[{self.row}]"] = f"{several.columns[k - 1]} / ({total})"
+        return out
+
+    def _map(self, label: str, area: Areas) -> dict[str, str]:
+        """Nodes of which areas are neighbours, and of the structure of their effects."""
+        g, twin, pair = area.factor, f"{label}_with", f"{label}_pair"
+        first, second, border = (f"{word}_{label}" for word in ("first", "second", "border"))
+        ends = area.neighbours.ends
+        self.dims |= {twin: g, pair: len(ends)}
+        self.comments[f"{first}[{pair}]"] = (
+            f"The two areas of each pair of neighbours, as places in the dimension `{g}`, from 0."
+        )
+        out = {f"{first}[{pair}]": listed_numbers(ends[:, 0]), f"{second}[{pair}]": listed_numbers(ends[:, 1])}
+
+        def between(one: str) -> str:
+            """The product of an array of pairs and areas with itself."""
+            return f"dot({one}, rename({one}, {g}, {twin}), {pair})"
+
+        if area.kind == "car":
+            # Of pairs (i, j): the sum of (e_i + e_j)(e_i + e_j)' is the matrix of neighbours and their numbers.
+            out[f"{border}[{pair}, {g}]"] = f"(index({g}) == {first}) + (index({g}) == {second})"
+            key = f"neighbours_{label}[{g}, {twin}]"
+            out[key] = f"{between(border)} * (index({g}) != index({twin}))"
+            self.comments[key] = "1 for neighbours, else 0."
+            return out
+        out[f"{border}[{pair}, {g}]"] = f"(index({g}) == {first}) - (index({g}) == {second})"
+        part, size, joint, covariance, root, variance = (
+            f"{word}_{label}" for word in ("part", "size", "joint", "covariance", "root", "variance")
+        )
+        count, logs = number(area.neighbours.count), f"log({variance})"
+        level, removed, mean = f"1 / {count}", f"mean({root}, {g})", f"mean({logs}, {g})"
+        if area.neighbours.parts.any():
+            out |= {
+                f"{part}[{g}]": listed_numbers(area.neighbours.parts),
+                f"{joint}[{g}, {twin}]": f"{part} == rename({part}, {g}, {twin})",
+                f"{size}[{g}]": f"sum({joint}, {twin})",
+            }
+            level, removed = f"{joint} / {size}", f"({size} > 1) * ({joint} @ {root}) / {size}"
+            mean = f"{joint} @ rename({logs}, {g}, {twin}) / {size}"
+            self.comments[f"{part}[{g}]"] = (
+                "Parts of the map without a border between them: the effects of each sum to 0."
+            )
+        out[f"{covariance}[{g}, {twin}]"] = f"inv({between(border)} + {level})"
+        level = f"({size} > 1) / {size}" if area.neighbours.parts.any() else level
+        out |= {
+            f"{root}[{g}, {twin}]": f"cholesky({covariance})",
+            f"{variance}[{g}]": f"diagonal({covariance}) - {level}",
+            f"factor_{label}[{g}, {twin}]": f"({root} - {removed}) / exp(0.5 * ({mean}))",
+        }
+        self.comments[f"{covariance}[{g}, {twin}]"] = (
+            "The covariance of effects that neighbours share, before they sum to 0: the inverse of the Laplacian of the"
+            " map and of the level that is then taken away."
+        )
+        self.comments[f"factor_{label}[{g}, {twin}]"] = (
+            "Makes independent normals such effects, scaled to variances with the geometric mean 1."
+        )
         return out
 
     def _waves(self, predictor: LinearPredictor) -> dict[str, dict[str, str]]:
@@ -236,7 +340,7 @@ class _Written:
         if name in self.designs:
             return
         for column, given in self.lowered.data.dataset.columns.items():
-            if column in self.designs or column.startswith("design_") or self.row in (given.dims or ()):
+            if column in self.designs | self.maps or column.startswith("design_") or self.row in (given.dims or ()):
                 continue
             if not re.search(rf"\b{re.escape(column)}\b", text):
                 continue
@@ -314,6 +418,32 @@ class _Written:
                 f"u_{label}": f"Effects of each {group.name}{whose}: how far it lies from the population.",
                 f"corr_{label}": "The correlations themselves, to be looked at.",
             }
+        for several in predictor.design.members:
+            label = names.group(several.name)
+            texts |= {
+                f"sd_{label}": f"How much the groups of {several.title} differ{whose and f' in {names.parameter}'}.",
+                f"_raw_{label}": "Effects of each group, over their standard deviation (non-centred).",
+                f"u_{label}": f"Effects of each group{whose}: a row has a weighted mean of those of its groups.",
+            }
+        for area in predictor.design.areas:
+            label = names.group(area.name)
+            texts |= {
+                f"sd_{label}": f"How much {area.factor} levels differ{whose and f' in {names.parameter}'}.",
+                f"rho_{label}": "The share of their variance that neighbours share.",
+                f"alpha_{label}": "How near an area is to the mean of its neighbours: 0 not at all, 1 about it.",
+                f"_raw_{label}": f"Effects of {area.title}{whose}, over their standard deviation"
+                + ("." if area.kind == "car" else ": independent normals, which the factor makes alike."),
+                f"_alone_{label}": "The part that neighbours do not share.",
+                f"u_{label}": f"Effects of each {area.factor}{whose}: how far it lies from the population.",
+            }
+        for each in predictor.design.measured:
+            texts |= {
+                f"mean_{each.of}": f"Mean of the true values of {each.predictor}.",
+                f"sd_{each.of}": "Their standard deviation.",
+                each.predictor: "The measurements: true values and errors are normal, and so are their sums.",
+                f"_raw_{each.of}": "True values given their measurements, over their standard deviation.",
+                f"true_{each.of}": "True values: measurements drawn to the mean, the more the larger their errors.",
+            }
         for rise in predictor.design.rises:
             texts[f"simplex_{names.group(rise.name)}"] = (
                 f"Shares of the steps from one level to the next in {predictor.design.names[rise.column]}{whose}."
@@ -376,6 +506,14 @@ class _Written:
             key = f"{offset}[{self.row}]"
             self.nodes[key] = self.columns.offsets(predictor.design.common)
             self.comments[key] = "Added to the linear predictor as it is, with no coefficient."
+        for several in predictor.design.members:
+            label = predictor.names.group(several.name)
+            for k, factor in enumerate(several.factors, 1):
+                member = f"member_{label}_{k}"
+                if several.numbered:
+                    text = text.replace(f"u_{label}[{member}]", f"{member}[{factor}]")
+                else:
+                    text = re.sub(rf"\b{member}\b", f"place_{label}_{k}[{factor}]", text)
         for group, term in zip(predictor.design.groups, predictor.formula.groups, strict=True):
             if len(term.factors) > 1:
                 name, pair = group.name, f"index({term.factors[0]})[{term.factors[0]}]"
@@ -419,6 +557,7 @@ class _Written:
         """Check that no node or dimension has the name of an unrelated column of the table."""
         columns = set(self.data.dataset.columns)
         allowed = {self.formula.outcome, *self.spec.missing} | self.spec.formulas.factors()
+        allowed |= {each.predictor for predictor in self.lowered.predictors for each in predictor.design.measured}
         check_columns(self.nodes, self.dims.keys() - self.model.dims.keys(), columns, allowed, "formula")
         if not self.formula.column and self.formula.outcome in columns:
             raise ModelError(
@@ -450,6 +589,13 @@ def _verify(model: Model, data: Data, lowered: Lowered, expansion: Expansion) ->
         }
         wanted |= {f"steps_{names.group(rise.of)}": rise.steps for rise in design.rises}
         wanted |= {f"rest_{names.group(rise.name)}": rise.rest for rise in design.rises}
+        wanted |= {f"factor_{names.group(a.name)}": a.neighbours.factor for a in design.areas if a.kind != "car"}
+        wanted |= {f"neighbours_{names.group(a.name)}": a.neighbours.matrix for a in design.areas if a.kind == "car"}
+        for several in design.members:
+            label = names.group(several.name)
+            wanted |= {f"weight_{label}_{k}": column for k, column in enumerate(several.weights.T, 1)}
+        wanted |= {f"error_{each.of}": each.error for each in design.measured}
+        wanted |= {f"rest_{names.group(each.name)}": each.rest for each in design.measured if not each.alone}
         wanted |= {f"waves_{names.group(curve.name)}": curve.waves for curve in design.curves}
     nodes = nodes_of(expansion.nodes)
     evaluator: Evaluator

@@ -36,6 +36,8 @@ class ExpectedResponse:
         effects = [term for formula in formulas for group in formula.groups for term in group.effects.terms]
         names = [name for term in [*common, *effects] for factor in term for name in sorted(factor.names)]
         rest = [name for formula in formulas for group in formula.groups for name in group.factors]
+        rest += [area.factor for formula in formulas for area in formula.areas]
+        rest += [name for formula in formulas for several in formula.members for name in several.factors]
         known = {name for formula in formulas for name in formula.predictor_columns()}
         return tuple(dict.fromkeys(name for name in [*names, *sorted(known), *rest] if name in known))
 
@@ -48,7 +50,7 @@ class ExpectedResponse:
         """The columns that occur as grouping factors and nowhere else."""
         groups = [group for formula in self._formulas for group in formula.groups]
         effects = {name for group in groups for name in group.effects.names}
-        factors = {name for group in groups for name in group.factors}
+        factors = {name for formula in self._formulas for name in formula.factors()}
         return frozenset(factors - effects).difference(*(formula.common.names for formula in self._formulas))
 
     @cached_property
@@ -142,6 +144,16 @@ class ExpectedResponse:
             f"u_{predictor.names.group(group.name)}": group.factors
             for predictor in self.lowered.predictors
             for group in predictor.formula.groups
+        }
+        named |= {
+            f"u_{predictor.names.group(area.name)}": (area.factor,)
+            for predictor in self.lowered.predictors
+            for area in predictor.formula.areas
+        }
+        named |= {
+            f"u_{predictor.names.group(several.name)}": several.factors
+            for predictor in self.lowered.predictors
+            for several in predictor.formula.members
         }
         zero = {name for name, factors in named.items() if set(columns) & set(factors)}
         return {name: np.zeros_like(value) if name in zero else value for name, value in draws.items()}

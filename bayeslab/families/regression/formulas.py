@@ -74,8 +74,8 @@ class Formulas:
         return {name for formula in self.all.values() for name in formula.quantities()}
 
     def factors(self) -> set[str]:
-        """Grouping factors."""
-        return {name for formula in self.all.values() for group in formula.groups for name in group.factors}
+        """Grouping factors, and columns of areas."""
+        return {name for formula in self.all.values() for name in formula.factors()}
 
     def path(self, parameter: str) -> tuple[str, ...]:
         """The place of a formula in the model."""

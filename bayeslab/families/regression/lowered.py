@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.data.design import Design
+from bayeslab.data.design import Design, Measured
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.families.regression.formulas import Names
 from bayeslab.families.regression.likelihoods import Likelihood, forward_link, inverse_link, likelihood
@@ -21,7 +21,7 @@ from bayeslab.language.formula import Formula
 from bayeslab.language.nodes import call_name
 from bayeslab.language.spec import Model
 
-__all__ = ["LinearPredictor", "Lowered", "Remark", "link_of"]
+__all__ = ["LinearPredictor", "Lowered", "Remark", "link_of", "new_values"]
 
 type Remark = tuple[str, str, float | None, str, str]
 
@@ -54,13 +54,12 @@ class LinearPredictor:
 
     @property
     def matrix(self) -> np.ndarray:
-        """The design matrix, centred if the model is, without monotonic effects."""
+        """The design matrix, centred if the model is, without its latent columns."""
         if self.centre is None:
             return self.design.still
         centred = self.with_ones[:, 1:]
-        if self.design.rises:
+        if at := self.design.latent:
             centred = centred.copy()
-            at = [rise.column for rise in self.design.rises]
             centred[:, at] = -self.centre[at]
         return centred
 
@@ -105,6 +104,16 @@ class LinearPredictor:
                 eta += effects @ curve.waves.T
             else:
                 eta += np.einsum("snk,nk->sn", effects[:, curve.codes], curve.waves)
+        for each in design.measured:
+            # New rows, unless their true values were drawn, have those that they give.
+            true = draws.get(f"true_{each.of}" if each.fitted else new_values(each), each.x)
+            eta += each.rest * true * draws[names.of("b")][:, each.column, None]
+        for area in design.areas:
+            eta += draws[f"u_{names.group(area.name)}"][:, area.codes]
+        for members in design.members:
+            effects = draws[f"u_{names.group(members.name)}"]
+            for codes, weights in zip(members.codes.T, members.weights.T, strict=True):
+                eta += weights * effects[:, codes]
         if design.offset is not None:
             eta += design.offset if not tail else design.offset[:, None]
         return eta
@@ -237,8 +246,17 @@ class Lowered:
         size += sum(curve.size for curve in self.design.curves)
         per_row += sum(curve.waves.shape[1] for curve in self.design.curves)
         linear = self.likelihood.distribution == "Normal" and self.link == "identity" and self.additive
-        linear = linear and not self.further and not self.design.rises
+        linear = linear and not self.further and not self.design.latent
+        size += sum(len(area.labels) for area in self.design.areas)
+        per_row += len(self.design.areas)
+        size += sum(len(several.labels) for several in self.design.members)
+        per_row += sum(len(several.factors) for several in self.design.members)
         return linear and self.limits is None and size**2 < self.design.n * per_row
+
+
+def new_values(measured: Measured) -> str:
+    """The name among draws of true values of new rows."""
+    return f"_new_{measured.of}"
 
 
 def link_of(spec: Regression) -> str:

@@ -170,6 +170,19 @@ def _columns(spec: Regression, data: Data, predictors: Mapping[str, LinearPredic
             out[f"waves_{label}"] = Column(curve.waves, (dim, f"{label}_wave"))
             if curve.by and curve.codes is not None:
                 out[curve.by] = Column(curve.labels[curve.codes], (dim,))
+        for each in design.measured:
+            out[each.predictor], out[f"error_{each.of}"] = Column(each.x, (dim,)), Column(each.error, (dim,))
+            if not each.alone:
+                out[f"rest_{names.group(each.name)}"] = Column(each.rest, (dim,))
+        for area in design.areas:
+            out[area.factor] = Column(area.labels[area.codes], (dim,))
+        for members in design.members:
+            label = names.group(members.name)
+            for k in range(len(members.factors)):
+                codes = members.codes[:, k]
+                out[f"member_{label}_{k + 1}"] = Column(members.labels[codes] if members.numbered else codes, (dim,))
+                if members.columns:
+                    out[f"weight_{label}_{k + 1}"] = Column(members.weights[:, k], (dim,))
     if rows.trials is not None:
         out["trials"] = Column(rows.trials.astype(np.int64), (dim,))
     if rows.limits is not None:

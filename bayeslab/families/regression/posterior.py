@@ -191,9 +191,15 @@ class RegressionPosterior(Posterior):
         if lowered.spec.shrinkage == "horseshoe":
             slopes = {name: text for name, text in slopes.items() if not name.startswith("b[")}
             slopes = {"b": "horseshoe of scale tau, slab InverseGamma(2, 8)", **slopes}
-        omitted = {lowered.formula.outcome, *(predictor.names.of("b") for predictor in lowered.predictors)}
+        measured = [each.predictor for predictor in lowered.predictors for each in predictor.design.measured]
+        omitted = {lowered.formula.outcome, *measured, *(predictor.names.of("b") for predictor in lowered.predictors)}
         out = {node: text for node, text in out.items() if node.split("[")[0] not in omitted}
         for predictor in lowered.predictors:
+            for area in predictor.design.areas:
+                count, parts = len(area.neighbours.ends), int(area.neighbours.parts.max()) + 1
+                apart = f", in {parts} parts without a border between them" if parts > 1 else ""
+                whose = f" of {predictor.names.parameter}" if predictor.names.parameter else ""
+                out[f"{area.title}{whose}"] = f"{len(area.labels)} areas, {count} pairs of neighbours{apart}"
             for curve in predictor.design.curves:
                 if isinstance(curve.basis, Sines):
                     least, largest = curve.basis.served

@@ -25,7 +25,8 @@ def observations(lowered: Lowered, known: np.ndarray | None = None) -> Observati
     """The rows of a linear regression.
 
     The coefficients are, in this order: the intercept (of centred predictors if the model is centred), the slopes, and
-    the effects of each group, with those of one level adjacent, and the coefficients of smooths.
+    the effects of each group, with those of one level adjacent, those of areas and of several groups, and the
+    coefficients of smooths.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ def observations(lowered: Lowered, known: np.ndarray | None = None) -> Observati
         held = ~np.isnan(known)
         target, dense = target - dense[:, held] @ known[held], dense[:, ~held]
     plain = [curve.waves for curve in design.curves if curve.codes is None]
-    if not design.groups and len(plain) == len(design.curves):
+    if not (design.groups or design.areas or design.members) and len(plain) == len(design.curves):
         dense = np.hstack([dense, *plain]) if plain else dense
         return Observations.weighted(dense, target, lowered.weights)
     parts = [csr_array(dense)]
@@ -52,6 +53,14 @@ def observations(lowered: Lowered, known: np.ndarray | None = None) -> Observati
         row = np.repeat(np.arange(design.n), k)
         shape = (design.n, len(group.labels) * k)
         parts.append(csr_array((group.columns.ravel(), (row, columns.ravel())), shape=shape))
+    for area in design.areas:
+        where = (np.arange(design.n), area.codes)
+        parts.append(csr_array((np.ones(design.n), where), shape=(design.n, len(area.labels))))
+    for several in design.members:
+        row = np.repeat(np.arange(design.n), len(several.factors))
+        shape = (design.n, len(several.labels))
+        # A group that a row has twice counts twice: entries of the same place are added.
+        parts.append(csr_array((several.weights.ravel(), (row, several.codes.ravel())), shape=shape))
     for curve in design.curves:
         if curve.codes is None:
             parts.append(csr_array(curve.waves))
@@ -98,8 +107,8 @@ def without_rows(lowered: Lowered) -> graphs.GraphPosterior:
     model = lowered.model.model_copy(update={"model": spec})
     rows = lowered.data.dataset.rows
     fixed_columns = {n: c for n, c in lowered.data.dataset.columns.items() if c.dims is not None and rows not in c.dims}
-    for group in lowered.design.groups:
-        fixed_columns.pop(group.name, None)
+    for name in (*(group.name for group in lowered.design.groups), *(area.factor for area in lowered.design.areas)):
+        fixed_columns.pop(name, None)
     return graphs.compile(model, bind(model, Dataset(fixed_columns, "unused"), model.factors()))
 
 
@@ -137,6 +146,8 @@ class SquaredRows:
         at, ((gram, cross, square), *_) = coordinates(classes, np.ones(len(classes)), varies)
         start = ["Intercept_centred" if lowered.centre is not None else "Intercept"] if lowered.design.intercept else []
         names = [*start, *(["b"] if lowered.design.names else []), *(f"u_{g.name}" for g in lowered.design.groups)]
+        names += [f"u_{area.name}" for area in lowered.design.areas]
+        names += [f"u_{members.name}" for members in lowered.design.members]
         names += [curve.coefficients(curve.name) for curve in lowered.design.curves]
         whole = np.block([[gram, -cross[:, None]], [-cross[None], np.full((1, 1), square)]])
         return cls(names, at, whole, observed.count)

@@ -267,4 +267,6 @@ def filled(names: Collection[str], data: Data) -> Data:
         values = columns[name].values.astype(float)
         columns[name] = Column(np.where(np.isnan(values), np.nanmean(values), values), columns[name].dims)
     dataset = Dataset(columns, data.dataset.rows, data.dataset.levels)
-    return Data(dataset, data.labels, data.derive, data.factors, data.frozen)
+    out = Data(dataset, data.labels, data.derive, data.factors, data.frozen)
+    out.origin, out.part = data.origin, data.part
+    return out

@@ -9,8 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from bayeslab.data.areas import Areas
 from bayeslab.data.dataset import Column
-from bayeslab.data.design import Design
+from bayeslab.data.design import Design, Measured
 from bayeslab.data.sines import Sines
 from bayeslab.digits import constant, located, spread_of
 from bayeslab.errors import DataError, hint, listed
@@ -28,7 +29,8 @@ __all__ = ["Writer", "varies"]
 
 def varies(design: Design) -> bool:
     """Whether a formula makes its parameter vary by row; ``~ 1`` does not."""
-    return bool(design.names or design.groups or design.curves or design.offset is not None)
+    effects = (design.names, design.groups, design.curves, design.areas, design.members)
+    return any(effects) or design.offset is not None
 
 
 class Writer:
@@ -83,7 +85,7 @@ class Writer:
         columns = {*self.design.names, *self.design.terms}
         parameters = {"Intercept", "b", *self.likelihood.auxiliary, *groups} - self.formulas.further.keys()
         shapes = _of_rises(self.design)
-        parameters |= shapes
+        parameters |= shapes | (errors := {f"{word}_{each.of}" for each in self._measured() for word in ("mean", "sd")})
         parameters |= {"sigma2", "precision"} if "sigma" in self.likelihood.auxiliary else set()
         parameters |= {"cutpoints"} if self.likelihood.levels == "ordered" else set()
         parameters |= {"tau"} if self.spec.shrinkage else set()
@@ -99,7 +101,7 @@ class Writer:
                 )
             if name in shapes:
                 self._check_shape(name, self.priors[name])
-            elif name in allowed - {"Intercept", "b"} - columns:
+            elif name in allowed - {"Intercept", "b"} - columns - {name for name in errors if name.startswith("mean_")}:
                 self._check_number(name, self.priors[name])
         for name in sorted(self.priors.keys() & parameters & columns):
             if name != "Intercept" or self.design.intercept:
@@ -137,7 +139,9 @@ class Writer:
             coefficients = self._coefficients_of(parameter)
             lacking = ["b"] if any(coefficients.prior_of(k) is None for k in range(len(design.names))) else []
             if not design.names and "sd" not in priors:
-                lacking = [name for group in design.groups if (name := f"sd_{group.name}") not in priors]
+                several = [each.name for each in design.groups] + [each.name for each in design.areas]
+                several += [each.name for each in design.members]
+                lacking = [name for each in several if (name := f"sd_{each}") not in priors]
             if lacking:
                 raise problem(
                     f"without an intercept the coefficients of '{parameter}' have no default priors, since these would"
@@ -170,8 +174,16 @@ class Writer:
             why = self.likelihood.refused(name, value)
         else:
             why = "" if value > 0 else f"'{name}' is positive; it cannot be fixed at {value:g}"
+            if name in {f"{_MIX[area.kind]}_{area.name}" for area in self._areas() if area.kind in _MIX}:
+                why = "" if 0 <= value < 1 else f"'{name}' is from 0 to below 1; it cannot be fixed at {value:g}"
         if why:
             raise problem(why, "priors", *parameter, name, code="out-of-range")
+
+    def _measured(self) -> list[Measured]:
+        return [each for design in self.designs.values() for each in design.measured]
+
+    def _areas(self) -> list[Areas]:
+        return [area for design in self.designs.values() for area in design.areas]
 
     def _check_shape(self, name: str, text: str, *parameter: str) -> None:
         """Refuse priors of the steps of a monotonic effect that are no distribution of shares."""
@@ -198,6 +210,7 @@ class Writer:
         if self.likelihood.levels == "categorical":
             out |= {"contrasts", "response_level", "response_contrast"}
         out |= {f"{name}_slopes" for name in self.spec.missing}
+        out |= {f"{word}_{each.of}" for each in self._measured() for word in ("mean", "sd", "true", "error")}
         out |= self._parts_of_groups("")
         for parameter in self.formulas.further:
             more = {parameter, f"{parameter}_centred", *(f"{word}_{parameter}" for word in _OF_PREDICTOR)}
@@ -230,9 +243,27 @@ class Writer:
                     code="name-clash",
                 )
             out |= more
+        for area in self.designs[parameter].areas:
+            label = Names(parameter).group(area.name)
+            more = {f"{word}_{label}" for word in _OF_AREAS} | {f"{label}_with", f"{label}_pair"}
+            if clash := sorted(more & out):
+                raise problem(
+                    f"'{clash[0]}' would be a part of {area.title}, and of the effects of a group: rename the grouping"
+                    " factor under data.rename",
+                    "formula",
+                    code="name-clash",
+                )
+            out |= more
+        for several in self.designs[parameter].members:
+            label, places = Names(parameter).group(several.name), range(1, len(several.factors) + 1)
+            out |= {several.name, *(f"{word}_{label}" for word in ("u", "sd"))}
+            out |= {f"{word}_{label}_{k}" for word in ("member", "weight", "place") for k in places}
         for rise in self.designs[parameter].rises:
             label, of = Names(parameter).group(rise.name), Names(parameter).group(rise.of)
             out |= {f"simplex_{label}", f"rest_{label}", f"steps_{of}", f"{of}_step"}
+        out |= {
+            f"rest_{Names(parameter).group(each.name)}" for each in self.designs[parameter].measured if not each.alone
+        }
         return out
 
     def _check_given(self, parts: set[str]) -> None:
@@ -250,6 +281,8 @@ class Writer:
         named += [
             ("a factor", "formula", curve.by) for design in self.designs.values() for curve in design.curves if curve.by
         ]
+        named += [("a column of areas", "formula", area.factor) for area in self._areas()]
+        named += [("a predictor measured with error", "formula", each.predictor) for each in self._measured()]
         named += [("a predictor with a model of its own", "missing", name) for name in self.spec.missing]
         named += [("a parameter of a prior", "priors", name) for name in self.hyper]
         for role, place, name in named:
@@ -270,6 +303,8 @@ class Writer:
             lacking += ["b"] if any(coefficients.prior_of(k) is None for k in range(len(self.design.names))) else []
         lacking += [name for name, text in self.likelihood.auxiliary.items() if _scaled(text) and self._default(name)]
         groups = [f"sd_{group.name}" for group in self.design.groups if self._in_unit()]
+        groups += [f"sd_{area.name}" for area in self.design.areas if self._in_unit()]
+        groups += [f"sd_{several.name}" for several in self.design.members if self._in_unit()]
         lacking += [name for name in groups if name not in self.priors and "sd" not in self.priors]
         curves = [f"sd_{curve.name}" for curve in self.design.curves if self._in_unit()]
         lacking += [name for name in curves if name not in self.priors]
@@ -377,7 +412,7 @@ class Writer:
                 moved = f" - dot({names.of('design_mean')}, {names.of('b')})"
             self.nodes[intercept] = terms[0] + moved
         coefficients = self._coefficients_of(parameter)
-        terms += [*coefficients.slopes(), *coefficients.groups(), *coefficients.rises(), *coefficients.curves()]
+        terms += coefficients.all()
         self.slopes[parameter] = coefficients.texts
         terms += [names.of("offset")] if design.offset is not None else []
         self.by_row[parameter] = INVERSE_LINKS[link].format(eta=f"({' + '.join(terms)})")
@@ -387,13 +422,15 @@ class Writer:
         names, design, response = Names(parameter), self.designs[parameter], self.formula.response
         if parameter:
             unit, priors = _UNITS[self.likelihood.link_of(parameter)], self.spec.priors_of(parameter)
-            return Coefficients(self.parts, names, design, priors, unit, response=response)
+            return Coefficients(
+                self.parts, names, design, priors, unit, response=response, row=self.dim, shared=self.priors
+            )
         shrinkage = None
         if self.spec.shrinkage:
             shrinkage = Shrinkage(self.spec.shrinkage, self.sd, self._noise(), self.priors.get("tau"))
         return Coefficients(
-            self.parts, names, design, self.priors, 2.5 * self.sd, response=response, contrasts=self._contrasts,
-            shrinkage=shrinkage,
+            self.parts, names, design, self.priors, 2.5 * self.sd, response=response, row=self.dim, shared=self.priors,
+            contrasts=self._contrasts, shrinkage=shrinkage,
         )  # fmt: skip
 
     def _noise(self) -> str:
@@ -480,15 +517,20 @@ class Writer:
                 "formula",
                 code="unsupported",
             )
-        if (self.design.curves or self.design.rises) and self._contrasts:
-            what = "curves" if self.design.curves else "monotonic effects"
+        refused = {
+            "curves": self.design.curves, "monotonic effects": self.design.rises,
+            "predictors measured with error": self.design.measured, "effects of areas": self.design.areas,
+            "effects of several groups": self.design.members,
+        }  # fmt: skip
+        if self._contrasts and any(refused.values()):
+            what = next(name for name, terms in refused.items() if terms)
             raise problem(
                 f"{what} in a categorical regression are not there; write the model as a graph",
                 "formula",
                 code="unsupported",
             )
         coefficients = self._coefficients_of("")
-        terms = [*coefficients.slopes(), *coefficients.groups(), *coefficients.rises(), *coefficients.curves()]
+        terms = coefficients.all()
         self.slopes[""] = coefficients.texts
         return terms
 
@@ -513,6 +555,10 @@ class Writer:
 # Names that end with the parameter's if it has a formula.
 _OF_PREDICTOR = ["Intercept", "b", "predictor", "design", "design_mean", "offset"]
 _OF_PREDICTOR += ["prior_location", "prior_scale", "prior_unit"]
+# Names of the nodes of effects of areas; the parameter that says how alike neighbours are.
+_OF_AREAS = ["u", "sd", "rho", "alpha", "factor", "neighbours", "first", "second", "border", "part", "size", "joint"]
+_OF_AREAS += ["covariance", "root", "variance"]
+_MIX = {"car": "alpha", "bym2": "rho"}
 # The scale of default priors of slopes and of sds of groups, by the link of a parameter that has a formula: a factor e,
 # as in an sd; the log odds that the predicted quantity has under this link; one unit.
 _UNITS = {"log": 1.0, "logit": 2.5, "identity": 2.5}
@@ -521,6 +567,8 @@ _UNITS = {"log": 1.0, "logit": 2.5, "identity": 2.5}
 def _of_groups(design: Design) -> set[str]:
     """Names of the priors of group effects and smooths."""
     groups = {f"{word}_{group.name}" for group in design.groups for word in ("sd", "corr")}
+    groups |= {f"sd_{area.name}" for area in design.areas} | {f"sd_{several.name}" for several in design.members}
+    groups |= {f"{_MIX[area.kind]}_{area.name}" for area in design.areas if area.kind in _MIX}
     groups |= {"sd"} if groups else set()
     groups |= {f"length_{curve.name}" for curve in design.curves if isinstance(curve.basis, Sines)}
     return groups | {f"sd_{curve.name}" for curve in design.curves}
