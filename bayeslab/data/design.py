@@ -191,6 +191,16 @@ class Design:
             complete, common, np.asarray(common.design_matrix, float), groups, frame, data, without_intercept
         )
 
+    @classmethod
+    def empty(cls, complete: np.ndarray) -> Design:
+        """The design without intercept and predictors."""
+        import pandas as pd
+
+        from bayeslab.data.term_values import matrix
+
+        common = matrix(Terms("0", (), False), pd.DataFrame(index=complete))
+        return cls(complete, [], np.empty((len(complete), 0)), False, None, [], [], [], {}, common)
+
     def on(self, formula: Formula, data: Data, complete: np.ndarray) -> Design:
         """The design for other data, with the same coding."""
         frame = _frame(formula, data, complete)

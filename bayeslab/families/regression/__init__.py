@@ -47,6 +47,7 @@ from bayeslab.errors import ModelError, hint, listed
 from bayeslab.families.regression.coefficients import problem
 from bayeslab.families.regression.formulas import PREDICTED
 from bayeslab.families.regression.likelihoods import likelihood
+from bayeslab.families.regression.nonlinear import NonLinear
 from bayeslab.families.regression.posterior import RegressionPosterior
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.expressions import parse
@@ -94,12 +95,23 @@ def check(model: Model, columns: set[str] | None) -> None:
     if columns is None:
         return
     known = columns | set(model.data.derive)
+    for name in formulas.inner:
+        if name in known:
+            raise problem(
+                f"'{name}' is a parameter of the formula of '{PREDICTED}' and a column of the data: call one of them"
+                " something else",
+                "formula",
+                name,
+                code="name-clash",
+            )
     beside = {name for name in (spec.weights, spec.censored) if name}
     for parameter, each in formulas.all.items():
         for name in sorted(each.predictor_columns() | (set() if parameter else beside)):
             if name not in known:
+                inner = () if parameter else formulas.inner
+                other = f"; a parameter of this formula has a formula too, {name}: ~ 1" if inner else ""
                 raise ModelError(
-                    f"'{name}' is not a column of the data{hint(name, known)}",
+                    f"'{name}' is not a column of the data{hint(name, [*inner, *known])}{other}",
                     path=formulas.path(parameter),
                     code="unknown-column",
                 )
@@ -120,6 +132,13 @@ def check(model: Model, columns: set[str] | None) -> None:
                 name,
                 code="unsupported",
             )
+    for name in sorted(formula.predictor_columns() & spec.missing.keys()) if formulas.inner else ():
+        raise problem(
+            f"'{name}' has a separate model and must enter the formula linearly, and the formula is not linear",
+            "missing",
+            name,
+            code="unsupported",
+        )
     for name in spec.missing:
         if name not in formula.predictor_columns():
             raise problem(f"'{name}' is not a predictor of the formula", "missing", name, code="unknown-column")
@@ -127,14 +146,19 @@ def check(model: Model, columns: set[str] | None) -> None:
 
 def _check_further(spec: Regression) -> None:
     """Check the formulas of further parameters, and that their priors are mappings."""
-    chosen, further = likelihood(spec.likelihood), spec.formulas.further
+    chosen, further, inner = likelihood(spec.likelihood), spec.formulas.further, spec.formulas.inner
+    if inner:
+        _check_nonlinear(spec)
     for name, formula in further.items():
         path = ("formula", name)
-        if name not in chosen.auxiliary:
+        if name not in chosen.auxiliary and name not in inner:
             alike = "psi" if name in ("zi", "hu") and "psi" in chosen.auxiliary else ""
+            mean = spec.formulas.mean
             can = [PREDICTED, *chosen.auxiliary]
+            can += mean.columns if isinstance(mean, NonLinear) else []
             raise problem(
                 f"'{name}' is no parameter of {spec.likelihood} that a formula can predict"
+                + (f", and the formula of '{PREDICTED}' does not use it" if inner else "")
                 + (f"; 'psi' is, which is 1 - {name}" if alike else hint(name, can)),
                 *path,
                 code="unknown-parameter",
@@ -175,6 +199,43 @@ def _check_further(spec: Regression) -> None:
                 "priors",
                 name,
                 code="conflict",
+            )
+
+
+def _check_nonlinear(spec: Regression) -> None:
+    """Check a non-linear formula: what goes with it, and the priors of its parameters."""
+    formulas, chosen = spec.formulas, likelihood(spec.likelihood)
+    if chosen.levels == "categorical":
+        raise problem(
+            "a non-linear formula has one number for each row, and a categorical response needs one for each level:"
+            " write the model as a graph",
+            "formula",
+            PREDICTED,
+            code="unsupported",
+        )
+    if spec.shrinkage:
+        raise problem(
+            "shrinkage is of slopes, and a non-linear formula has none", "shrinkage", code="not-applicable"
+        )
+    for name in sorted(formulas.mean.predictor_columns() & chosen.auxiliary.keys()):
+        raise problem(
+            f"'{name}' is a parameter of {spec.likelihood}, and the formula of '{PREDICTED}' is of columns and other"
+            " parameters: call it something else",
+            "formula",
+            PREDICTED,
+            code="name-clash",
+        )
+    for name in formulas.inner:
+        entry = spec.priors.get(name, {})
+        if formulas.further[name].common.intercept and not (isinstance(entry, dict) and "Intercept" in entry):
+            if name in spec.priors and not isinstance(entry, dict):
+                continue  # refused with the other priors that are no mappings
+            raise problem(
+                f"'{name}' has no unit that the data tell, and so its intercept no default prior: write"
+                f" priors: {{{name}: {{Intercept: ...}}}}, such as Normal(mean, sd)",
+                "formula",
+                name,
+                code="incomplete",
             )
 
 

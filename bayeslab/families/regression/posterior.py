@@ -191,7 +191,8 @@ class RegressionPosterior(Posterior):
         if lowered.spec.shrinkage == "horseshoe":
             slopes = {name: text for name, text in slopes.items() if not name.startswith("b[")}
             slopes = {"b": "horseshoe of scale tau, slab InverseGamma(2, 8)", **slopes}
-        omitted = {lowered.formula.outcome, *(predictor.names.of("b") for predictor in lowered.predictors)}
+        omitted = {lowered.formula.outcome}
+        omitted |= {predictor.names.of("b") for predictor in lowered.predictors if predictor.design.names}
         out = {node: text for node, text in out.items() if node.split("[")[0] not in omitted}
         for predictor in lowered.predictors:
             for curve in predictor.design.curves:

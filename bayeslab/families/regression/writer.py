@@ -18,6 +18,7 @@ from bayeslab.families.regression.coefficients import Coefficients, Parts, Shrin
 from bayeslab.families.regression.formulas import Names
 from bayeslab.families.regression.likelihoods import INVERSE_LINKS, LINKS, likelihood
 from bayeslab.families.regression.lowered import link_of
+from bayeslab.families.regression.nonlinear import NonLinear, prior_sd
 from bayeslab.families.regression.rows import Rows
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.expressions import parse
@@ -60,6 +61,10 @@ class Writer:
         for parameter in self.formulas.further:
             if varies(self.designs[parameter]):
                 self._formula_of(parameter)
+            elif parameter in self.formulas.inner:
+                self.nodes[parameter] = self.spec.priors_of(parameter)["Intercept"]
+        if isinstance(self.formula, NonLinear):
+            eta = self.formula.written({name: self.by_row.pop(name) for name in self.formulas.inner if name in self.by_row})
         self._outcome(eta)
 
     def _fix(self) -> None:
@@ -81,7 +86,8 @@ class Writer:
         texts = [*self.spec.placed_priors().values(), *self.spec.missing.values()]
         used = {name for text in texts for name in parse(text).names}
         columns = {*self.design.names, *self.design.terms}
-        parameters = {"Intercept", "b", *self.likelihood.auxiliary, *groups} - self.formulas.further.keys()
+        parameters = {"Intercept", "b"} if not self.formulas.inner else set()
+        parameters = (parameters | {*self.likelihood.auxiliary, *groups}) - self.formulas.further.keys()
         shapes = _of_rises(self.design)
         parameters |= shapes
         parameters |= {"sigma2", "precision"} if "sigma" in self.likelihood.auxiliary else set()
@@ -138,7 +144,7 @@ class Writer:
             lacking = ["b"] if any(coefficients.prior_of(k) is None for k in range(len(design.names))) else []
             if not design.names and "sd" not in priors:
                 lacking = [name for group in design.groups if (name := f"sd_{group.name}") not in priors]
-            if lacking:
+            if lacking and parameter not in self.formulas.inner:
                 raise problem(
                     f"without an intercept the coefficients of '{parameter}' have no default priors, since these would"
                     f" depend on the unit of the response: write priors: {{{parameter}: {{{lacking[0]}: ...}}}}, or"
@@ -147,6 +153,31 @@ class Writer:
                     parameter,
                     code="incomplete",
                 )
+
+        if parameter in self.formulas.inner and not self._unit_of(parameter):
+            self._check_without_unit(parameter)
+
+    def _check_without_unit(self, parameter: str) -> None:
+        """Check that no coefficient needs a default prior, in a formula of a parameter whose intercept has no sd."""
+        design, priors = self.designs[parameter], self.spec.priors_of(parameter)
+        coefficients = self._coefficients_of(parameter)
+        lacking = ["b"] if any(coefficients.prior_of(k) is None for k in range(len(design.names))) else []
+        lacking += [name for g in design.groups if (name := f"sd_{g.name}") not in priors and "sd" not in priors]
+        lacking += [name for curve in design.curves if (name := f"sd_{curve.name}") not in priors]
+        if lacking:
+            given = f"its Intercept, {priors['Intercept']}, has none" if "Intercept" in priors else "it has no intercept"
+            raise problem(
+                f"default priors of the coefficients of '{parameter}' are scaled to the sd of the prior of its"
+                f" intercept, and {given}: write priors: {{{parameter}: {{{lacking[0]}: ...}}}}",
+                "formula",
+                parameter,
+                code="incomplete",
+            )
+
+    def _unit_of(self, parameter: str) -> float | None:
+        """The unit of a parameter of a non-linear formula: the sd of its intercept's prior, if that is a number."""
+        text = self.spec.priors_of(parameter).get("Intercept")
+        return None if text is None else prior_sd(text)
 
     def _check_by_row(self) -> None:
         """Refuse priors that use a parameter with a value for each row."""
@@ -187,7 +218,9 @@ class Writer:
 
     def _parts(self) -> set[str]:
         """Names of the model's nodes, columns and dimensions."""
-        out = {"Intercept", "Intercept_centred", "b", "predictor", "design", "design_mean"}
+        out = {"Intercept", "Intercept_centred", "predictor", "design", "design_mean"}
+        # A non-linear formula has no slopes besides those of its parameters, one of which may be called b.
+        out |= set() if self.formulas.inner else {"b"}
         out |= {"prior_location", "prior_scale", "prior_unit", *self.likelihood.auxiliary}
         out |= {"sigma2", "precision"} & self.priors.keys()
         out |= {"trials"} if self.rows.trials is not None else set()
@@ -202,6 +235,13 @@ class Writer:
         for parameter in self.formulas.further:
             more = {parameter, f"{parameter}_centred", *(f"{word}_{parameter}" for word in _OF_PREDICTOR)}
             more |= self._parts_of_groups(parameter)
+            if parameter in self.formulas.inner and parameter in out:
+                raise problem(
+                    f"the parameter '{parameter}' is called like a part of the model; rename it",
+                    "formula",
+                    parameter,
+                    code="name-clash",
+                )
             if clash := sorted((more - {parameter}) & out):
                 raise problem(
                     f"'{clash[0]}' would be a part of the formula of '{parameter}', and of another one: rename the"
@@ -250,6 +290,8 @@ class Writer:
         named += [
             ("a factor", "formula", curve.by) for design in self.designs.values() for curve in design.curves if curve.by
         ]
+        if isinstance(self.formula, NonLinear):
+            named += [("a predictor", "formula", name) for name in self.formula.columns]
         named += [("a predictor with a model of its own", "missing", name) for name in self.spec.missing]
         named += [("a parameter of a prior", "priors", name) for name in self.hyper]
         for role, place, name in named:
@@ -302,7 +344,8 @@ class Writer:
         if not self._in_unit() or self.link != "identity":
             return 1.0
         if self.rows.y is None:
-            wanted = {"b"} | ({"Intercept"} if self.design.intercept else set())
+            wanted = set() if self.formulas.inner else {"b"}
+            wanted |= {"Intercept"} if self.design.intercept else set()
             lacking = wanted - self.priors.keys()
             lacking |= {name for name in self.likelihood.auxiliary if self._default(name)}
             if lacking:
@@ -362,7 +405,7 @@ class Writer:
         The value at average predictors has the prior that the parameter has without a formula.
         """
         design, priors, names = self.designs[parameter], self.spec.priors_of(parameter), Names(parameter)
-        link, intercept = self.likelihood.link_of(parameter), names.of("Intercept")
+        link, intercept = link_of(self.spec, parameter), names.of("Intercept")
         terms: list[str] = []
         if design.intercept and "Intercept" in priors:
             self.nodes[intercept] = priors["Intercept"]
@@ -386,7 +429,10 @@ class Writer:
         """The writer of the slopes and group effects of a linear predictor."""
         names, design, response = Names(parameter), self.designs[parameter], self.formula.response
         if parameter:
-            unit, priors = _UNITS[self.likelihood.link_of(parameter)], self.spec.priors_of(parameter)
+            inner = parameter in self.formulas.inner
+            # Without a unit all coefficients have priors, which _check_without_unit checks.
+            unit = (self._unit_of(parameter) or 1.0) if inner else _UNITS[link_of(self.spec, parameter)]
+            priors = self.spec.priors_of(parameter)
             return Coefficients(self.parts, names, design, priors, unit, response=response)
         shrinkage = None
         if self.spec.shrinkage:
