@@ -147,8 +147,6 @@ def check(model: Model, columns: set[str] | None) -> None:
 def _check_further(spec: Regression) -> None:
     """Check the formulas of further parameters, and that their priors are mappings."""
     chosen, further, inner = likelihood(spec.likelihood), spec.formulas.further, spec.formulas.inner
-    if inner:
-        _check_nonlinear(spec)
     for name, formula in further.items():
         path = ("formula", name)
         if name not in chosen.auxiliary and name not in inner:
@@ -190,6 +188,8 @@ def _check_further(spec: Regression) -> None:
                 *path,
                 code="unsupported",
             )
+    if inner:
+        _check_nonlinear(spec)
     for name, entry in spec.priors.items():
         if isinstance(entry, dict) and name not in further:
             others = f"; those with a formula are {listed(further)}" if further else ""
@@ -226,10 +226,7 @@ def _check_nonlinear(spec: Regression) -> None:
             code="name-clash",
         )
     for name in formulas.inner:
-        entry = spec.priors.get(name, {})
-        if formulas.further[name].common.intercept and not (isinstance(entry, dict) and "Intercept" in entry):
-            if name in spec.priors and not isinstance(entry, dict):
-                continue  # refused with the other priors that are no mappings
+        if formulas.further[name].common.intercept and "Intercept" not in spec.priors_of(name):
             raise problem(
                 f"'{name}' has no unit that the data tell, and so its intercept no default prior: write"
                 f" priors: {{{name}: {{Intercept: ...}}}}, such as Normal(mean, sd)",
