@@ -71,7 +71,14 @@ def test_the_density_is_that_of_scipy():
     for _ in range(4):
         a, b, k, log_sd, log_sigma = 0.5 * rng.normal(size=5)
         raw = rng.normal(size=5)
-        point = {"Intercept_a": a, "b_a": [b], "k": k, "sd_a_g_log__": log_sd, "sigma_log__": log_sigma, "_raw_a_g": raw}
+        point = {
+            "Intercept_a": a,
+            "b_a": [b],
+            "k": k,
+            "sd_a_g_log__": log_sd,
+            "sigma_log__": log_sigma,
+            "_raw_a_g": raw,
+        }
         value, _ = machine(machine.flat({name: np.asarray(point[name], float) for name in machine.names}))
         sd, sigma = np.exp(log_sd), np.exp(log_sigma)
         height = a + b * z + sd * raw[np.searchsorted(LEVELS, g)]
@@ -247,7 +254,9 @@ def test_nuts_has_the_posterior_on_a_grid():
     rise = 1 - np.exp(-b[:, None] * x)
     # Sums over rows of the squares of y - a rise - c, term by term.
     square = (y @ y) - 2 * a[:, None, None] * (rise @ y)[:, None] - 2 * c * y.sum() + len(y) * c**2
-    square = square + a[:, None, None] ** 2 * (rise**2).sum(1)[:, None] + 2 * a[:, None, None] * c * rise.sum(1)[:, None]
+    square = (
+        square + a[:, None, None] ** 2 * (rise**2).sum(1)[:, None] + 2 * a[:, None, None] * c * rise.sum(1)[:, None]
+    )
     log_density = -0.5 * square / 0.8**2 + stats.norm(4, 1).logpdf(a)[:, None, None] + stats.norm(0, 0.5).logpdf(c)
     log_density += (stats.gamma(4, scale=1 / 8).logpdf(b) + np.log(b))[:, None]
     weights = np.exp(log_density - special.logsumexp(log_density))
@@ -336,6 +345,26 @@ def test_priors_are_shown_by_name():
     renamed = {"mu": "y ~ b * x", "b": "~ 1"}
     plain = Source(regression(renamed, priors={"b": {"Intercept": "Normal(0, 3)"}})).posterior(table())
     assert plain.priors()["b"] == "Normal(0, 3)"
+
+
+@pytest.mark.parametrize(
+    ("prior", "sd"),
+    [("Normal(3, 2)", 2.0), ("Uniform(0, 6)", np.sqrt(3)), ("Gamma(4, 2)", 1.0), ("StudentT(2, 0, 1)", None),
+     ("Cauchy(0, 1)", None), ("InverseGamma(1, 1)", None), ("Flat()", None), ("Normal(m, 1)", None), ("3", None)],
+)  # fmt: skip
+def test_the_unit_of_a_parameter_is_the_sd_of_its_prior(prior, sd):
+    """A slope of a column with sd 1 has this sd; without one it needs a prior."""
+    data = table().assign(z=lambda t: t["z"] / spread(t["z"]))
+    priors = (
+        {"a": {"Intercept": prior}, "m": "Normal(0, 1)"} if "m" in prior.split("(")[-1] else {"a": {"Intercept": prior}}
+    )
+    model = regression({"mu": "y ~ a * x", "a": "~ z"}, priors=priors)
+    if sd is None:
+        with refused("model.incomplete", r"\{a: \{b", where="model.formula.a"):
+            bl.check(model, data)
+    else:
+        text = Source(model).posterior(data).priors()["b_a[z]"]
+        assert float(text.partition(", ")[2].rstrip(")")) == pytest.approx(sd, rel=1e-5)
 
 
 # ------------------------------------------------------------------------------------------------ refusals

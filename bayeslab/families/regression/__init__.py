@@ -214,9 +214,7 @@ def _check_nonlinear(spec: Regression) -> None:
             code="unsupported",
         )
     if spec.shrinkage:
-        raise problem(
-            "shrinkage is of slopes, and a non-linear formula has none", "shrinkage", code="not-applicable"
-        )
+        raise problem("shrinkage is of slopes, and a non-linear formula has none", "shrinkage", code="not-applicable")
     for name in sorted(formulas.mean.predictor_columns() & chosen.auxiliary.keys()):
         raise problem(
             f"'{name}' is a parameter of {spec.likelihood}, and the formula of '{PREDICTED}' is of columns and other"

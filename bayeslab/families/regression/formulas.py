@@ -135,9 +135,7 @@ def _several(given: tuple[tuple[str, str], ...], auxiliary: frozenset[str]) -> F
     for parameter, text in texts.items():
         path = ("model", "formula", parameter)
         if not parameter.isidentifier():
-            raise ModelError(
-                f"'{parameter}' is no name of a parameter", path=path, code="unknown-parameter"
-            )
+            raise ModelError(f"'{parameter}' is no name of a parameter", path=path, code="unknown-parameter")
         left, sign, right = text.partition("~")
         if not sign or left.strip():
             raise ModelError(

@@ -263,7 +263,7 @@ class Lowered:
 
 
 def link_of(spec: Regression, parameter: str = "") -> str:
-    """The link of a parameter: for "" the model's link, by default the likelihood's first; identity in an expression."""
+    """The link of a parameter: of the predicted quantity the model's, by default the likelihood's first."""
     if not parameter:
         return spec.link or likelihood(spec.likelihood).links[0]
     return "identity" if parameter in spec.formulas.inner else likelihood(spec.likelihood).link_of(parameter)

@@ -113,14 +113,15 @@ def non_linear(text: str, parameters: Collection[str]) -> NonLinear | None:
 def prior_sd(text: str) -> float | None:
     """The standard deviation of a prior whose parameters are numbers; None if it is not known or not finite."""
     name, given = read_prior(text)
-    closed = closed_moments(name) if name in DISTRIBUTIONS and has_numbers(given) else None
-    functions = maths(name) if closed else None
-    if name is None or closed is None or functions is None or given is None:
+    if name not in DISTRIBUTIONS or not has_numbers(given):
+        return None
+    closed, functions = closed_moments(str(name)), maths(str(name))
+    if closed is None or functions is None:
         return None
     try:
         with np.errstate(all="ignore"):
             sd = float(np.sqrt(closed(*functions.canonical(**given))[1]))
-    except (TypeError, ValueError):  # a parameter is missing or wrong, which is refused with its place later
+    except (TypeError, ValueError, ArithmeticError):  # no variance, or a parameter that is refused with its place later
         return None
     return sd if 0 < sd < np.inf else None
 

@@ -64,7 +64,8 @@ class Writer:
             elif parameter in self.formulas.inner:
                 self.nodes[parameter] = self.spec.priors_of(parameter)["Intercept"]
         if isinstance(self.formula, NonLinear):
-            eta = self.formula.written({name: self.by_row.pop(name) for name in self.formulas.inner if name in self.by_row})
+            inner = self.by_row.keys() & set(self.formulas.inner)
+            eta = self.formula.written({name: self.by_row.pop(name) for name in inner})
         self._outcome(eta)
 
     def _fix(self) -> None:
@@ -165,7 +166,9 @@ class Writer:
         lacking += [name for g in design.groups if (name := f"sd_{g.name}") not in priors and "sd" not in priors]
         lacking += [name for curve in design.curves if (name := f"sd_{curve.name}") not in priors]
         if lacking:
-            given = f"its Intercept, {priors['Intercept']}, has none" if "Intercept" in priors else "it has no intercept"
+            given = "it has no intercept"
+            if "Intercept" in priors:
+                given = f"that of {priors['Intercept']} is not known"
             raise problem(
                 f"default priors of the coefficients of '{parameter}' are scaled to the sd of the prior of its"
                 f" intercept, and {given}: write priors: {{{parameter}: {{{lacking[0]}: ...}}}}",
