@@ -56,6 +56,8 @@ class Group:
     correlated : bool
     common : object
         formulae's matrix of the effects, which can code new rows.
+    id : str
+        Effects of several formulas with the same id are correlated; "" for none.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Group:
     columns: np.ndarray
     correlated: bool
     common: Any
+    id: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -479,8 +482,9 @@ def _group(term: GroupTerm, frame: Any, data: Data, complete: np.ndarray, known:
     codes, labels = _factor(term, data, complete, known)
     if known is not None:
         return Group(
-            known.name, codes, labels, known.effects, _coded(known.common, frame), known.correlated, known.common
-        )
+            known.name, codes, labels, known.effects, _coded(known.common, frame), known.correlated, known.common,
+            known.id,
+        )  # fmt: skip
     if not term.effects.terms and not term.effects.intercept:
         raise _bad(
             f"the groups of '{term.name}' have no effect: (1 | g) has one for each level, (0 + x | g) a slope",
@@ -489,7 +493,7 @@ def _group(term: GroupTerm, frame: Any, data: Data, complete: np.ndarray, known:
     common = _matrix(term.effects, frame)
     effects = [str(x) for t in common.terms.values() for x in (["1"] if t.kind == "intercept" else t.labels)]
     columns = np.asarray(common.design_matrix, float)
-    return Group(term.name, codes, labels, effects, columns, term.correlated and len(effects) > 1, common)
+    return Group(term.name, codes, labels, effects, columns, term.correlated and len(effects) > 1, common, term.id)
 
 
 def _factor(term: GroupTerm, data: Data, complete: np.ndarray, known: Group | None) -> tuple[np.ndarray, np.ndarray]:

@@ -222,7 +222,10 @@ def _tokens(text: str) -> list[Token]:
 
 
 _OPEN, _CLOSE = {"LEFT_PAREN", "LEFT_BRACKET", "LEFT_BRACE"}, {"RIGHT_PAREN", "RIGHT_BRACKET", "RIGHT_BRACE"}
-_GROUP_FORM = "a group term is written in brackets, '(1 + x | group)', the group being a column or 'a/b', 'a:b'"
+_GROUP_FORM = (
+    "a group term is written in brackets, '(1 + x | group)', the group being a column or 'a/b', 'a:b'; effects of"
+    " several formulas are correlated where they share an id, '(1 | id | group)'"
+)
 
 
 def _split(tokens: list[Token]) -> tuple[list[Token], list[GroupTerm]]:
@@ -272,8 +275,10 @@ def _closing(tokens: list[Token], start: int) -> int | None:
 
 def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
     independent = len(bars) == 2 and bars[1] == bars[0] + 1
-    if len(bars) > 2 or (len(bars) == 2 and not independent):
+    between = inside[bars[0] + 1 : bars[1]] if len(bars) == 2 and not independent else []
+    if len(bars) > 2 or [token.kind for token in between] not in ([], ["IDENTIFIER"]):
         raise _bad(_GROUP_FORM, code="syntax")
+    shared = "".join(token.lexeme for token in between)
     effects = _terms(inside[: bars[0]] or [Token("NUMBER", "1", 1)])
     if any(factor.text.startswith("offset(") for term in effects.terms for factor in term):
         raise _bad(
@@ -296,8 +301,14 @@ def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
     if not whole or not (joints <= {"COLON"} or joints <= {"SLASH"}):
         given = "".join(token.lexeme for token in factor)
         raise _bad(f"'{given}' is not a grouping factor: a column, or 'a/b' (b within a), or 'a:b'", code="syntax")
+    if shared and "SLASH" in joints:
+        raise _bad(
+            f"effects that share the id '{shared}' belong to one grouping factor, not to '{'/'.join(names)}': write a"
+            " term for each",
+            code="unsupported",
+        )
     nested = [tuple(names[: k + 1]) for k in range(len(names))] if "SLASH" in joints else [tuple(names)]
-    return [GroupTerm(effects, levels, not independent) for levels in nested]
+    return [GroupTerm(effects, levels, not independent, shared) for levels in nested]
 
 
 # ---------------------------------------------------------------------------------------- algebra of terms

@@ -20,6 +20,10 @@ A regression is a short form of a graph. The formula becomes a design matrix, an
 ``sigma_centred``, ``Intercept_sigma``, ``b_sigma[predictor_sigma]``, ``u_sigma_g[g]``, ``sd_sigma_g``
     The same of a further parameter that has a formula and so a value for each row. ``sigma_centred`` is sigma at
     average predictors; the others are on the scale of the link.
+``a``, or ``Intercept_a``, ``b_a[predictor_a]``, ``u_a_g[g]``, ``sd_a_g``
+    A parameter of a non-linear formula: the same for all rows, or with predictors and groups.
+``corr_g_p[g_p_effect, g_p_effect_with]``
+    Correlations of the effects of terms ``(1 | p | g)`` of several formulas.
 
 Names that begin with ``_`` are auxiliary variables (such as the standard normals of non-centred effects); summaries
 leave them out.
@@ -29,7 +33,8 @@ link scale), the centred intercept is Normal(centre, 2.5 s), a slope Normal(0, 2
 Exponential(1 / s) as in rstanarm [1]_ [2]_, group sds HalfStudentT(3, 2.5 s) as in brms [3]_, nu
 Gamma(2, 0.1) [4]_, and alpha, phi and shape InverseGamma(0.4, 0.3), as brms has it for alpha.
 A parameter with a formula has this prior at average predictors, and slopes Normal(0, 1 / sd(x)) under
-the link log.
+the link log. The intercept of a parameter of a non-linear formula has no default prior; with s the sd of its prior,
+slopes are Normal(0, s / sd(x)) and sds of groups HalfStudentT(3, s).
 
 References
 ----------
@@ -80,6 +85,7 @@ def check(model: Model, columns: set[str] | None) -> None:
             code="conflict",
         )
     _check_further(spec)
+    _check_ids(spec)
     if spec.censored and (chosen.discrete or not chosen.response.tails):
         raise problem(
             f"a {spec.likelihood} response cannot be censored; continuous ones can whose tails are known",
@@ -199,6 +205,32 @@ def _check_further(spec: Regression) -> None:
                 "priors",
                 name,
                 code="conflict",
+            )
+
+
+def _check_ids(spec: Regression) -> None:
+    """Check that group effects with an id share it with those of another formula, and of the same grouping factor."""
+    formulas = spec.formulas
+    terms = [(parameter, group) for parameter, each in formulas.all.items() for group in each.groups if group.id]
+    for parameter, group in terms:
+        alike = [(name, other) for name, other in terms if other.id == group.id and other is not group]
+        factor = ":".join(group.factors)
+        for _, other in alike:
+            if other.factors != group.factors:
+                raise ModelError(
+                    f"effects with the id '{group.id}' are correlated, and belong to one grouping factor; given:"
+                    f" '{factor}' and '{':'.join(other.factors)}'",
+                    path=formulas.path(parameter),
+                    code="conflict",
+                )
+        if not alike:
+            others = {other.id for _, other in terms} - {group.id}
+            raise ModelError(
+                f"no other formula has effects with the id '{group.id}'"
+                f"{hint(group.id, others) if others else ''}: effects that share an id are"
+                f" correlated; without an id they are written ({group.effects.text} | {factor})",
+                path=formulas.path(parameter),
+                code="incomplete",
             )
 
 

@@ -177,7 +177,7 @@ class RegressionPosterior(Posterior):
             name = node.split("[")[0]
             if name.startswith("_chol_"):
                 group = name.removeprefix("_chol_")
-                known = f"sd_{group}" in lowered.nodes
+                known = f"sd_{group}" in lowered.nodes or any(key.startswith(f"_sd_{group}[") for key in lowered.nodes)
                 out[f"corr_{group}" if known else f"sd_{group}, corr_{group}"] = (
                     f"LKJ({text.partition('eta=')[2].partition(',')[0]})" if known else text
                 )

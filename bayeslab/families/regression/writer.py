@@ -10,11 +10,11 @@ from itertools import pairwise
 import numpy as np
 
 from bayeslab.data.dataset import Column
-from bayeslab.data.design import Design
+from bayeslab.data.design import Design, Group
 from bayeslab.data.sines import Sines
 from bayeslab.digits import constant, located, spread_of
 from bayeslab.errors import DataError, hint, listed
-from bayeslab.families.regression.coefficients import Coefficients, Parts, Shrinkage, numbered, problem, rounded
+from bayeslab.families.regression.coefficients import Coefficients, Joint, Parts, Shrinkage, numbered, problem, rounded
 from bayeslab.families.regression.formulas import Names
 from bayeslab.families.regression.likelihoods import INVERSE_LINKS, LINKS, likelihood
 from bayeslab.families.regression.lowered import link_of
@@ -57,6 +57,8 @@ class Writer:
         self._auxiliary()
         self._check_scale()
         self._hyper()
+        for joint in self._joint():
+            joint.write(self.parts, self.priors.get(f"corr_{joint.label}", "2"))
         eta = " + ".join([*self._intercept(), *self._coefficients(), *self._rest()]) or "0"
         for parameter in self.formulas.further:
             if varies(self.designs[parameter]):
@@ -91,6 +93,8 @@ class Writer:
         parameters = (parameters | {*self.likelihood.auxiliary, *groups}) - self.formulas.further.keys()
         shapes = _of_rises(self.design)
         parameters |= shapes
+        everywhere = [group for design in self.designs.values() for group in design.groups]
+        parameters |= {f"corr_{group.name}_{group.id}" for group in everywhere if group.id}
         parameters |= {"sigma2", "precision"} if "sigma" in self.likelihood.auxiliary else set()
         parameters |= {"cutpoints"} if self.likelihood.levels == "ordered" else set()
         parameters |= {"tau"} if self.spec.shrinkage else set()
@@ -235,6 +239,17 @@ class Writer:
             out |= {"contrasts", "response_level", "response_contrast"}
         out |= {f"{name}_slopes" for name in self.spec.missing}
         out |= self._parts_of_groups("")
+        joint = {f"{group.name}_{group.id}" for d in self.designs.values() for group in d.groups if group.id}
+        joint = {f"corr_{label}" for label in joint} | {
+            f"{label}_effect{end}" for label in joint for end in ("", "_2", "_with")
+        }
+        if clash := sorted(joint & out):
+            raise problem(
+                f"'{clash[0]}' would be a part of effects that share an id, and of another group: change the id",
+                "formula",
+                code="name-clash",
+            )
+        out |= joint
         for parameter in self.formulas.further:
             more = {parameter, f"{parameter}_centred", *(f"{word}_{parameter}" for word in _OF_PREDICTOR)}
             more |= self._parts_of_groups(parameter)
@@ -445,6 +460,15 @@ class Writer:
             shrinkage=shrinkage,
         )  # fmt: skip
 
+    def _joint(self) -> list[Joint]:
+        """The group effects of several formulas that are correlated."""
+        members: dict[tuple[str, str], list[tuple[Coefficients, Group]]] = {}
+        for parameter, design in self.designs.items():
+            for group in design.groups:
+                if group.id:
+                    members.setdefault((group.name, group.id), []).append((self._coefficients_of(parameter), group))
+        return [Joint(name, id_, terms) for (name, id_), terms in members.items()]
+
     def _noise(self) -> str:
         """The scale of the rows about their means, in which the horseshoe measures slopes."""
         if "sigma" not in self.likelihood.auxiliary or self.link != "identity":
@@ -569,7 +593,7 @@ _UNITS = {"log": 1.0, "logit": 2.5, "identity": 2.5}
 
 def _of_groups(design: Design) -> set[str]:
     """Names of the priors of group effects and smooths."""
-    groups = {f"{word}_{group.name}" for group in design.groups for word in ("sd", "corr")}
+    groups = {f"{word}_{group.name}" for group in design.groups for word in (("sd",) if group.id else ("sd", "corr"))}
     groups |= {"sd"} if groups else set()
     groups |= {f"length_{curve.name}" for curve in design.curves if isinstance(curve.basis, Sines)}
     return groups | {f"sd_{curve.name}" for curve in design.curves}
