@@ -16,7 +16,7 @@ import contextlib
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -58,6 +58,8 @@ class Group:
         formulae's matrix of the effects, which can code new rows.
     id : str
         Effects of several formulas with the same id are correlated; "" for none.
+    student : bool
+        Whether the effects are Student t, and not normal.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Group:
     correlated: bool
     common: Any
     id: str = ""
+    student: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -481,10 +484,7 @@ def _first_line(error: Exception) -> str:
 def _group(term: GroupTerm, frame: Any, data: Data, complete: np.ndarray, known: Group | None) -> Group:
     codes, labels = _factor(term, data, complete, known)
     if known is not None:
-        return Group(
-            known.name, codes, labels, known.effects, _coded(known.common, frame), known.correlated, known.common,
-            known.id,
-        )  # fmt: skip
+        return replace(known, codes=codes, labels=labels, columns=_coded(known.common, frame))
     if not term.effects.terms and not term.effects.intercept:
         raise _bad(
             f"the groups of '{term.name}' have no effect: (1 | g) has one for each level, (0 + x | g) a slope",
@@ -493,7 +493,9 @@ def _group(term: GroupTerm, frame: Any, data: Data, complete: np.ndarray, known:
     common = _matrix(term.effects, frame)
     effects = [str(x) for t in common.terms.values() for x in (["1"] if t.kind == "intercept" else t.labels)]
     columns = np.asarray(common.design_matrix, float)
-    return Group(term.name, codes, labels, effects, columns, term.correlated and len(effects) > 1, common, term.id)
+    return Group(
+        term.name, codes, labels, effects, columns, term.correlated and len(effects) > 1, common, term.id, term.student
+    )
 
 
 def _factor(term: GroupTerm, data: Data, complete: np.ndarray, known: Group | None) -> tuple[np.ndarray, np.ndarray]:

@@ -294,7 +294,13 @@ def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
         raise _bad(
             "a monotonic effect does not vary by group here: mo(x) stands outside of the brackets", code="misplaced"
         )
-    factor = inside[bars[-1] + 1 :]
+    factor, student = _grouping(inside[bars[-1] + 1 :])
+    if shared and student:
+        raise _bad(
+            f"effects with the id '{shared}' are normal, and those of gr(..., dist='student') are Student t: leave out"
+            " one",
+            code="conflict",
+        )
     names = [plain_name(token.lexeme.strip("`")) for token in factor[::2]]
     joints = {token.kind for token in factor[1::2]}
     whole = len(factor) % 2 == 1 and all(token.kind in ("IDENTIFIER", "BQNAME") for token in factor[::2])
@@ -308,7 +314,34 @@ def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
             code="unsupported",
         )
     nested = [tuple(names[: k + 1]) for k in range(len(names))] if "SLASH" in joints else [tuple(names)]
-    return [GroupTerm(effects, levels, not independent, shared) for levels in nested]
+    return [GroupTerm(effects, levels, not independent, shared, student) for levels in nested]
+
+
+_DISTS = ("gaussian", "student")
+
+
+def _grouping(tokens: list[Token]) -> tuple[list[Token], bool]:
+    """The grouping factor, and whether its effects are Student t: of ``g`` or ``gr(g, dist='student')``."""
+    kinds = [token.kind for token in tokens]
+    if kinds[:2] != ["IDENTIFIER", "LEFT_PAREN"] or tokens[0].lexeme != "gr" or kinds[-1] != "RIGHT_PAREN":
+        return tokens, False
+    inside = tokens[2:-1]
+    at = next((k for k, token in enumerate(inside) if token.kind == "COMMA"), len(inside))
+    given = inside[at + 1 :]
+    if not given:
+        return inside[:at], False
+    name = given[0].lexeme
+    if [token.kind for token in given] != ["IDENTIFIER", "EQUAL", "STRING"] or name != "dist":
+        word = hint(name, ["dist"]) if given[0].kind == "IDENTIFIER" else ""
+        raise _bad(
+            f"gr() has a grouping factor and its argument dist, gr(g, dist='student'); given:"
+            f" '{''.join(token.lexeme for token in tokens)}'{word}",
+            code="wrong-arguments",
+        )
+    dist = given[2].literal
+    if dist not in _DISTS:
+        raise _bad(f"the dist of gr() is no '{dist}'{hint(dist, _DISTS)}", code="unknown-word")
+    return inside[:at], dist == "student"
 
 
 # ---------------------------------------------------------------------------------------- algebra of terms

@@ -11,6 +11,8 @@ A regression is a short form of a graph. The formula becomes a design matrix, an
     Further parameters of the likelihood.
 ``u_g[g]``, ``sd_g`` (``u_g[g, g_effect]``, ``sd_g[g_effect]``, ``corr_g``)
     Group effects of a term ``(1 | g)`` (``(1 + x | g)``), their sds and correlations.
+``nu_g``
+    Degrees of freedom of Student t effects, ``(1 | gr(g, dist='student'))``; ``sd_g`` is their scale.
 ``b[s(x)]``, ``sd_s_x``, ``u_s_x[s_x_wave]``
     Straight part of a smooth ``s(x)``, and sd and coefficients of its bending part; with ``by=g`` for each level.
 ``b[mo(x)]``, ``simplex_mo_x[mo_x_step]``

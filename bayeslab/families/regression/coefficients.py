@@ -297,21 +297,30 @@ class Coefficients:
                 one = "" if group.effects == ["1"] else f" * design_{label}"
                 out.append(f"{u}{one}" if len(group.effects) == 1 else f"sum({u} * design_{label}, {label}_effect)")
                 continue
+            if group.student:
+                self.nodes[f"nu_{label}"] = self.priors.get(f"nu_{group.name}", "Gamma(2, 0.1)")
+            mixed = ""
+            if group.student and len(group.effects) > 1:
+                # Effects of one group have one scale, so that they are multivariate Student t.
+                self.nodes[f"_mix_{label}[{group.name}]"] = f"InverseGamma(0.5 * nu_{label}, 0.5 * nu_{label})"
+                mixed = f"sqrt(_mix_{label}) * "
             if len(group.effects) == 1:
                 self.nodes[f"sd_{label}"] = prior or f"HalfStudentT(3, {scale[0]})"
-                self.nodes[f"_raw_{label}[{group.name}]"] = "Normal(0, 1)"
+                self.nodes[f"_raw_{label}[{group.name}]"] = (
+                    f"StudentT(nu_{label}, 0, 1)" if group.student else "Normal(0, 1)"
+                )
                 self.nodes[u] = f"sd_{label} * _raw_{label}"
                 out.append(u + ("" if group.effects == ["1"] else f" * design_{label}"))
                 continue
             self.dims[f"{label}_effect"] = list(group.effects)
             if group.correlated:
-                self._correlated(group.name, label, prior, scale)
+                self._correlated(group.name, label, prior, scale, mixed)
             else:
                 effect = f"{label}_effect"
                 self.columns[f"scale_{label}"] = Column(np.array([float(s) for s in scale]), (effect,))
                 self.nodes[f"sd_{label}[{effect}]"] = prior or f"HalfStudentT(3, scale_{label})"
                 self.nodes[f"_raw_{label}[{group.name}, {effect}]"] = "Normal(0, 1)"
-                self.nodes[f"u_{label}[{group.name}, {effect}]"] = f"sd_{label} * _raw_{label}"
+                self.nodes[f"u_{label}[{group.name}, {effect}]"] = f"{mixed}sd_{label} * _raw_{label}"
             out.append(f"sum({u} * design_{label}, {label}_effect)")
         return out
 
@@ -380,7 +389,7 @@ class Coefficients:
             out.append(f"sum({u} * {waves}, {wave})" if curve.by else f"{waves} @ {u}")
         return out
 
-    def _correlated(self, name: str, label: str, prior: str | None, scale: list[str]) -> None:
+    def _correlated(self, name: str, label: str, prior: str | None, scale: list[str], mixed: str) -> None:
         effect = f"{label}_effect"
         twin = f"{effect}_2"
         self.dims[twin] = effect
@@ -398,7 +407,7 @@ class Coefficients:
         self.nodes |= {
             f"_chol_{label}[{effect}, {twin}]": f"LKJCholeskyCov(eta={eta}, sd_dist={sds})",
             f"_raw_{label}[{name}, {twin}]": "Normal(0, 1)",
-            f"u_{label}[{name}, {effect}]": effects,
+            f"u_{label}[{name}, {effect}]": f"{mixed}{effects}",
             **sd,
             f"corr_{label}[{effect}, {effect}_with]": f"dot({rows}, rename({rows}, {effect}, {effect}_with), {twin})",
         }

@@ -101,6 +101,9 @@ class _Solver:
                 raise _NotExact(f"the covariance of {curve.title} depends on its length")
             if curve.by:
                 raise _NotExact(f"the curves of {curve.title} have a scale for each level of {curve.by}")
+        for group in design.groups:
+            if group.student:
+                raise _NotExact(f"the effects of {group.name} are Student t, not normal")
         if any(len(group.effects) > 1 for group in design.groups):
             raise _NotExact("group effects of more than one kind have more than two scales")
         size = 1 + len(design.names) + sum(len(g.labels) for g in design.groups)

@@ -326,6 +326,9 @@ class _Written:
                 f"_raw_{label}": f"Effects of each {group.name}{whose}, over their standard deviation (non-centred).",
                 f"u_{label}": f"Effects of each {group.name}{whose}: how far it lies from the population.",
                 f"corr_{label}": "The correlations themselves, to be looked at.",
+                f"nu_{label}": f"Degrees of freedom of these effects: the fewer, the further single {group.name} levels"
+                " may lie out.",
+                f"_mix_{label}": f"The squared scale of the effects of each {group.name}, which makes them Student t.",
             }
         for rise in predictor.design.rises:
             texts[f"simplex_{names.group(rise.name)}"] = (

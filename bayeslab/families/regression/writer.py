@@ -276,6 +276,7 @@ class Writer:
         for group in self.designs[parameter].groups:
             label = Names(parameter).group(group.name)
             out |= {f"{word}_{label}" for word in ("u", "sd", "corr", "scale", "design")}
+            out |= {f"nu_{label}"} if group.student else set()
             out |= {f"{label}_effect{end}" for end in ("", "_2", "_with")}
         for curve in self.designs[parameter].curves:
             label = Names(parameter).group(curve.name)
@@ -595,6 +596,7 @@ def _of_groups(design: Design) -> set[str]:
     """Names of the priors of group effects and smooths."""
     groups = {f"{word}_{group.name}" for group in design.groups for word in (("sd",) if group.id else ("sd", "corr"))}
     groups |= {"sd"} if groups else set()
+    groups |= {f"nu_{group.name}" for group in design.groups if group.student}
     groups |= {f"length_{curve.name}" for curve in design.curves if isinstance(curve.basis, Sines)}
     return groups | {f"sd_{curve.name}" for curve in design.curves}
 
