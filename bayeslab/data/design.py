@@ -16,7 +16,7 @@ import contextlib
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -58,6 +58,10 @@ class Group:
     correlated : bool
     common : object
         formulae's matrix of the effects, which can code new rows.
+    id : str
+        Effects of several formulas with the same id are correlated; "" for none.
+    student : bool
+        Whether the effects are Student t, and not normal.
     """
 
     name: str
@@ -67,6 +71,8 @@ class Group:
     columns: np.ndarray
     correlated: bool
     common: Any
+    id: str = ""
+    student: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +265,16 @@ class Design:
             data,
             without_intercept,
         )
+
+    @classmethod
+    def empty(cls, complete: np.ndarray) -> Design:
+        """The design without intercept and predictors."""
+        import pandas as pd
+
+        from bayeslab.data.term_values import matrix
+
+        common = matrix(Terms("0", (), False), pd.DataFrame(index=complete))
+        return cls(complete, [], np.empty((len(complete), 0)), False, None, [], [], [], [], [], [], {}, common)
 
     def on(self, formula: Formula, data: Data, complete: np.ndarray) -> Design:
         """The design for other data, with the same coding."""
@@ -579,9 +595,7 @@ def _first_line(error: Exception) -> str:
 def _group(term: GroupTerm, frame: Any, data: Data, complete: np.ndarray, known: Group | None) -> Group:
     codes, labels = _factor(term, data, complete, known)
     if known is not None:
-        return Group(
-            known.name, codes, labels, known.effects, _coded(known.common, frame), known.correlated, known.common
-        )
+        return replace(known, codes=codes, labels=labels, columns=_coded(known.common, frame))
     if not term.effects.terms and not term.effects.intercept:
         raise _bad(
             f"the groups of '{term.name}' have no effect: (1 | g) has one for each level, (0 + x | g) a slope",
@@ -590,7 +604,9 @@ def _group(term: GroupTerm, frame: Any, data: Data, complete: np.ndarray, known:
     common = _matrix(term.effects, frame)
     effects = [str(x) for t in common.terms.values() for x in (["1"] if t.kind == "intercept" else t.labels)]
     columns = np.asarray(common.design_matrix, float)
-    return Group(term.name, codes, labels, effects, columns, term.correlated and len(effects) > 1, common)
+    return Group(
+        term.name, codes, labels, effects, columns, term.correlated and len(effects) > 1, common, term.id, term.student
+    )
 
 
 def _factor(term: GroupTerm, data: Data, complete: np.ndarray, known: Group | None) -> tuple[np.ndarray, np.ndarray]:

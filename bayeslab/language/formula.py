@@ -15,7 +15,7 @@ from bayeslab.language.spec import node_name, plain_name
 from bayeslab.language.terms import MAX_LENGTH, AreaTerm, GroupTerm, MemberTerm, Terms
 from bayeslab.language.terms import bad_formula as _bad
 
-__all__ = ["Formula", "parse_formula"]
+__all__ = ["Formula", "parse_formula", "sides"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +87,7 @@ def parse_formula(text: str) -> Formula:
     ModelError
         The formula is not valid; the error has the path ``model.formula``.
     """
-    if len(text) > MAX_LENGTH:
-        raise _bad(f"the formula is longer than {MAX_LENGTH} characters", code="too-deep")
-    places = [at for at, quoted in _quoted(text) if text[at] == "~" and not quoted]
-    if len(places) != 1:
-        raise _bad(f"a formula is 'response ~ predictors', with one ~; given: {text!r}", code="syntax")
-    left, right = text[: places[0]].strip(), text[places[0] + 1 :].strip()
-    if not left:
-        raise _bad("the formula has no response: write 'y ~ x'", code="syntax")
-    if not right:
-        raise _bad("the formula has no right-hand side; 'y ~ 1' has an intercept only", code="syntax")
+    left, right = sides(text)
     common, groups, areas, members = _CONSTANT.get(right) or _terms(right)
     _refuse_twice(groups)
     _refuse_areas_twice(areas, groups)
@@ -110,6 +101,27 @@ def parse_formula(text: str) -> Formula:
     if name is None and not _expression(response).names:
         raise _bad(f"the response '{response}' has no column in it: write 'y ~ {right}'", code="syntax")
     return Formula(text, response if name is None else name, name is not None, trials, common, groups, areas, members)
+
+
+def sides(text: str) -> tuple[str, str]:
+    """The response and the right-hand side of a formula, as text.
+
+    Raises
+    ------
+    ModelError
+        The text is too long, has no or several ``~``, or one side is empty.
+    """
+    if len(text) > MAX_LENGTH:
+        raise _bad(f"the formula is longer than {MAX_LENGTH} characters", code="too-deep")
+    places = [at for at, quoted in _quoted(text) if text[at] == "~" and not quoted]
+    if len(places) != 1:
+        raise _bad(f"a formula is 'response ~ predictors', with one ~; given: {text!r}", code="syntax")
+    left, right = text[: places[0]].strip(), text[places[0] + 1 :].strip()
+    if not left:
+        raise _bad("the formula has no response: write 'y ~ x'", code="syntax")
+    if not right:
+        raise _bad("the formula has no right-hand side; 'y ~ 1' has an intercept only", code="syntax")
+    return left, right
 
 
 def _terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...], tuple[AreaTerm, ...], tuple[MemberTerm, ...]]:

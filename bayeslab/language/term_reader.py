@@ -240,7 +240,10 @@ def _tokens(text: str) -> list[Token]:
 
 
 _OPEN, _CLOSE = {"LEFT_PAREN", "LEFT_BRACKET", "LEFT_BRACE"}, {"RIGHT_PAREN", "RIGHT_BRACKET", "RIGHT_BRACE"}
-_GROUP_FORM = "a group term is written in brackets, '(1 + x | group)', the group being a column or 'a/b', 'a:b'"
+_GROUP_FORM = (
+    "a group term is written in brackets, '(1 + x | group)', the group being a column or 'a/b', 'a:b'; effects of"
+    " several formulas are correlated where they share an id, '(1 | id | group)'"
+)
 
 
 def _split(tokens: list[Token]) -> tuple[list[Token], list[GroupTerm | MemberTerm]]:
@@ -290,8 +293,10 @@ def _closing(tokens: list[Token], start: int) -> int | None:
 
 def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm | MemberTerm]:
     independent = len(bars) == 2 and bars[1] == bars[0] + 1
-    if len(bars) > 2 or (len(bars) == 2 and not independent):
+    between = inside[bars[0] + 1 : bars[1]] if len(bars) == 2 and not independent else []
+    if len(bars) > 2 or [token.kind for token in between] not in ([], ["IDENTIFIER"]):
         raise _bad(_GROUP_FORM, code="syntax")
+    shared = "".join(token.lexeme for token in between)
     effects = _terms(inside[: bars[0]] or [Token("NUMBER", "1", 1)])
     if any(factor.text.startswith("offset(") for term in effects.terms for factor in term):
         raise _bad(
@@ -317,15 +322,59 @@ def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm | Membe
         raise _bad("effects of areas are a separate term, outside of the brackets: + icar(W, g)", code="misplaced")
     factor = inside[bars[-1] + 1 :]
     if len(factor) > 1 and factor[0].lexeme == "mm" and factor[1].kind == "LEFT_PAREN":
+        if shared:
+            raise _bad(
+                f"effects of mm(...) are not correlated with others: leave out the id '{shared}'", code="conflict"
+            )
         return [_members(factor, effects)]
+    factor, student = _grouping(factor)
+    if shared and student:
+        raise _bad(
+            f"effects with the id '{shared}' are normal, and those of gr(..., dist='student') are Student t: leave out"
+            " one",
+            code="conflict",
+        )
     names = [plain_name(token.lexeme.strip("`")) for token in factor[::2]]
     joints = {token.kind for token in factor[1::2]}
     whole = len(factor) % 2 == 1 and all(token.kind in ("IDENTIFIER", "BQNAME") for token in factor[::2])
     if not whole or not (joints <= {"COLON"} or joints <= {"SLASH"}):
         given = "".join(token.lexeme for token in factor)
         raise _bad(f"'{given}' is not a grouping factor: a column, or 'a/b' (b within a), or 'a:b'", code="syntax")
+    if shared and "SLASH" in joints:
+        raise _bad(
+            f"effects that share the id '{shared}' belong to one grouping factor, not to '{'/'.join(names)}': write a"
+            " term for each",
+            code="unsupported",
+        )
     nested = [tuple(names[: k + 1]) for k in range(len(names))] if "SLASH" in joints else [tuple(names)]
-    return [GroupTerm(effects, levels, not independent) for levels in nested]
+    return [GroupTerm(effects, levels, not independent, shared, student) for levels in nested]
+
+
+_DISTS = ("gaussian", "student")
+
+
+def _grouping(tokens: list[Token]) -> tuple[list[Token], bool]:
+    """The grouping factor, and whether its effects are Student t: of ``g`` or ``gr(g, dist='student')``."""
+    kinds = [token.kind for token in tokens]
+    if kinds[:2] != ["IDENTIFIER", "LEFT_PAREN"] or tokens[0].lexeme != "gr" or kinds[-1] != "RIGHT_PAREN":
+        return tokens, False
+    inside = tokens[2:-1]
+    at = next((k for k, token in enumerate(inside) if token.kind == "COMMA"), len(inside))
+    given = inside[at + 1 :]
+    if not given:
+        return inside[:at], False
+    name = given[0].lexeme
+    if [token.kind for token in given] != ["IDENTIFIER", "EQUAL", "STRING"] or name != "dist":
+        word = hint(name, ["dist"]) if given[0].kind == "IDENTIFIER" else ""
+        raise _bad(
+            f"gr() has a grouping factor and its argument dist, gr(g, dist='student'); given:"
+            f" '{''.join(token.lexeme for token in tokens)}'{word}",
+            code="wrong-arguments",
+        )
+    dist = given[2].literal
+    if dist not in _DISTS:
+        raise _bad(f"the dist of gr() is no '{dist}'{hint(dist, _DISTS)}", code="unknown-word")
+    return inside[:at], dist == "student"
 
 
 _MEMBERS = (

@@ -211,11 +211,17 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class GroupTerm:
-    """A group term ``(effects | factor)``: the terms of its effects, and the columns of the grouping factor."""
+    """A group term ``(effects | factor)``: the terms of its effects, and the columns of the grouping factor.
+
+    Effects of terms ``(effects | id | factor)`` with the same id, in several formulas, are correlated. Those of
+    ``(effects | gr(factor, dist='student'))`` are Student t and not normal.
+    """
 
     effects: Terms
     factors: tuple[str, ...]
     correlated: bool
+    id: str = ""
+    student: bool = False
 
     @property
     def name(self) -> str:

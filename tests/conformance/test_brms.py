@@ -1,6 +1,6 @@
 """Regressions of an exam that brms and Stan answered: log densities at its points, and posteriors by NUTS.
 
-Of the 22 those are here whose formulas have no part that a regression lacks: autocorrelation, non-linear formulas,
+Of the 22 those are here whose formulas have no part that a regression lacks: autocorrelation,
 several responses, unequal discrimination. Smooths, Gaussian processes, monotonic effects and measurement error are in
 ``test_brms_terms.py``.
 """
@@ -30,7 +30,7 @@ COLOURS = ["Brown", "Blue", "Hazel", "Green"]
 
 
 def test_every_model_file_of_the_exam_is_a_regression():
-    assert [bl.load(FILES / f"{name}.yaml").model.family for name in NAMES] == ["regression"] * 8
+    assert [bl.load(FILES / f"{name}.yaml").model.family for name in NAMES] == ["regression"] * 9
 
 
 def data(name: str) -> pd.DataFrame:
@@ -51,6 +51,8 @@ FURTHER = {
     "epilepsy_hurdle": ("psi", "hu", -1),
     "sim_exgauss": ("nu", "beta", 1),
 }
+#: Parameters of a non-linear formula.
+INNER = {"puromycin_mm": ("lVm", "lK")}
 
 
 def known(name: str, file: str) -> Any:
@@ -64,6 +66,13 @@ def plain(label: str) -> str:
 
 def natural(name: str, values: dict[str, float], labels: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Values of the graph's parameters at a point of the exam."""
+    if name in INNER:
+        out = {word: np.float64(values[word]) for word in ("sigma", "nu")}
+        for word in INNER[name]:
+            columns = [plain(str(label)) for label in labels[f"predictor_{word}"]]
+            out[f"Intercept_{word}"] = np.float64(values[f"b_{word}_Intercept"])
+            out[f"b_{word}"] = np.array([values[f"b_{word}_{column}"] for column in columns])
+        return out
     columns = [plain(str(label)) for label in labels["predictor"]]
     if name == "haireye_multinomial":
         contrasts = COLOURS[1:]
@@ -154,6 +163,13 @@ def ours(fit: bl.Fit, name: str) -> dict[str, np.ndarray]:
     """Draws (chain, draw) by brms's names."""
     posterior = fit.posterior
     out: dict[str, np.ndarray] = {}
+    if name in INNER:
+        for word in INNER[name]:
+            out[f"b_{word}_Intercept"] = posterior[f"Intercept_{word}"].to_numpy()
+            for label in posterior[f"b_{word}"].coords[f"predictor_{word}"].to_numpy():
+                values = posterior[f"b_{word}"].sel({f"predictor_{word}": label})
+                out[f"b_{word}_{plain(label)}"] = values.to_numpy()
+        return out | {word: posterior[word].to_numpy() for word in ("sigma", "nu")}
     for label in posterior["b"].coords["predictor"].to_numpy():
         values = posterior["b"].sel(predictor=label)
         if name == "haireye_multinomial":

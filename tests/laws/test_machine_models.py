@@ -23,7 +23,7 @@ from tests.posterior.machine.checks import differences
 QUICK = ("eight_schools", "stackloss", "women_1")
 SLOW = (
     "absences", "airline", "airquality", "birth_weight", "births", "braking", "crime", "diabetes", "faithful",
-    "faithful_net", "gasoline", "housing", "insect_sprays", "insurance", "longley", "nile", "phones", "radon",
+    "faithful_net", "gasoline", "housing", "insect_sprays", "insurance", "longley", "nile", "orange", "phones", "radon",
     "radon_formula", "radon_map", "radon_slopes", "sleep", "sunspots", "trees", "women_2", "women_3",
 )  # fmt: skip
 #: Models with discrete nodes that are summed out.

@@ -160,6 +160,52 @@ def test_braking_by_quadrature_over_sigma_and_its_slope(fits):
     assert weights @ (along > 0) > 0.99
 
 
+@pytest.mark.slow(why="compiles")
+def test_orange_is_that_of_lme4(fits):
+    """Printed by lme4's nlmer for the same model: estimates and standard errors."""
+    printed = {"Intercept_limit": (192.05, 15.58), "middle": (727.90, 34.44), "pace": (348.07, 26.31)}
+    near(fits("orange"), printed, spread=0.2)
+    assert fits("orange").summary().loc["sigma", "mean"] == pytest.approx(7.84, rel=0.1)
+
+
+@pytest.mark.slow(why="statistical")
+def test_orange_by_quadrature(fits):
+    """Limits integrated out: trees have the same ages, so that each is one number along the curve, and a rest."""
+    data = table("orange")
+    y = data.pivot(index="tree", columns="age", values="circumference").to_numpy(float)
+    ages, n = data["age"].unique(), y.size
+    sigmas, sds = np.exp(np.linspace(1.5, 3.0, 41)), np.exp(np.linspace(0, 5.6, 81))
+    middles, paces = np.linspace(560, 960, 41), np.linspace(230, 520, 41)
+    log_post = np.empty((len(middles), len(paces), len(sigmas), len(sds)))
+    limits = np.empty_like(log_post)
+    for i, middle in enumerate(middles):
+        for j, pace in enumerate(paces):
+            curve = special.expit((ages - middle) / pace)
+            size = curve @ curve
+            along = y @ curve / np.sqrt(size)
+            rest = (y**2).sum() - along @ along
+            # A tree's number along the curve has mean limit * sqrt(size), and this variance given the limit.
+            one = sigmas[:, None] ** 2 + sds**2 * size
+            precision = 5 * size / one + 1 / 50**2
+            limits[i, j] = (along.sum() * np.sqrt(size) / one + 200 / 50**2) / precision
+            square = (along @ along) / one + 200**2 / 50**2 - precision * limits[i, j] ** 2
+            log_post[i, j] = -0.5 * (square + np.log(precision) + 5 * np.log(one))
+            log_post[i, j] -= 0.5 * rest / sigmas[:, None] ** 2 + (n - 5) * np.log(sigmas[:, None])
+    log_post += stats.norm(700, 200).logpdf(middles)[:, None, None, None]
+    log_post += stats.lognorm(0.3, scale=np.exp(5.8)).logpdf(paces)[:, None, None]
+    log_post += (stats.expon(scale=np.std(y.ravel(), ddof=1)).logpdf(sigmas) + np.log(sigmas))[:, None]
+    log_post += stats.halfnorm(scale=50).logpdf(sds) + np.log(sds)
+    weights = np.exp(log_post - special.logsumexp(log_post))
+    expected = {
+        "middle": weights.sum((1, 2, 3)) @ middles, "pace": weights.sum((0, 2, 3)) @ paces,
+        "sigma": weights.sum((0, 1, 3)) @ sigmas, "sd_limit_tree": weights.sum((0, 1, 2)) @ sds,
+        "Intercept_limit": (weights * limits).sum(),
+    }  # fmt: skip
+    rows = fits("orange").summary()
+    for name, value in expected.items():
+        assert abs(rows.loc[name, "mean"] - value) < 4 * rows.loc[name, "mcse_mean"], name
+
+
 def test_radon_is_gelman_and_hills(fits):
     """Printed in section 12.4: 1.46 (0.05) and -0.69 (0.07); sds 0.33 and 0.76."""
     fit = fits("radon_formula")

@@ -11,6 +11,8 @@ A regression is a short form of a graph. The formula becomes a design matrix, an
     Further parameters of the likelihood.
 ``u_g[g]``, ``sd_g`` (``u_g[g, g_effect]``, ``sd_g[g_effect]``, ``corr_g``)
     Group effects of a term ``(1 | g)`` (``(1 + x | g)``), their sds and correlations.
+``nu_g``
+    Degrees of freedom of Student t effects, ``(1 | gr(g, dist='student'))``; ``sd_g`` is their scale.
 ``b[s(x)]``, ``sd_s_x``, ``u_s_x[s_x_wave]``
     Straight part of a smooth ``s(x)``, and sd and coefficients of its bending part; with ``by=g`` for each level.
 ``b[mo(x)]``, ``simplex_mo_x[mo_x_step]``
@@ -26,6 +28,10 @@ A regression is a short form of a graph. The formula becomes a design matrix, an
 ``sigma_centred``, ``Intercept_sigma``, ``b_sigma[predictor_sigma]``, ``u_sigma_g[g]``, ``sd_sigma_g``
     The same of a further parameter that has a formula and so a value for each row. ``sigma_centred`` is sigma at
     average predictors; the others are on the scale of the link.
+``a``, or ``Intercept_a``, ``b_a[predictor_a]``, ``u_a_g[g]``, ``sd_a_g``
+    A parameter of a non-linear formula: the same for all rows, or with predictors and groups.
+``corr_g_p[g_p_effect, g_p_effect_with]``
+    Correlations of the effects of terms ``(1 | p | g)`` of several formulas.
 
 Names that begin with ``_`` are auxiliary variables (such as the standard normals of non-centred effects); summaries
 leave them out.
@@ -35,7 +41,8 @@ link scale), the centred intercept is Normal(centre, 2.5 s), a slope Normal(0, 2
 Exponential(1 / s) as in rstanarm [1]_ [2]_, group sds HalfStudentT(3, 2.5 s) as in brms [3]_, nu
 Gamma(2, 0.1) [4]_, and alpha, phi and shape InverseGamma(0.4, 0.3), as brms has it for alpha.
 A parameter with a formula has this prior at average predictors, and slopes Normal(0, 1 / sd(x)) under
-the link log.
+the link log. The intercept of a parameter of a non-linear formula has no default prior; with s the sd of its prior,
+slopes are Normal(0, s / sd(x)) and sds of groups HalfStudentT(3, s).
 
 References
 ----------
@@ -53,6 +60,7 @@ from bayeslab.errors import ModelError, hint, listed
 from bayeslab.families.regression.coefficients import problem
 from bayeslab.families.regression.formulas import PREDICTED
 from bayeslab.families.regression.likelihoods import likelihood
+from bayeslab.families.regression.nonlinear import NonLinear
 from bayeslab.families.regression.posterior import RegressionPosterior
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.expressions import parse
@@ -85,6 +93,7 @@ def check(model: Model, columns: set[str] | None) -> None:
             code="conflict",
         )
     _check_further(spec)
+    _check_ids(spec)
     if spec.censored and (chosen.discrete or not chosen.response.tails):
         raise problem(
             f"a {spec.likelihood} response cannot be censored; continuous ones can whose tails are known",
@@ -100,12 +109,23 @@ def check(model: Model, columns: set[str] | None) -> None:
     if columns is None:
         return
     known = columns | set(model.data.derive)
+    for name in formulas.inner:
+        if name in known:
+            raise problem(
+                f"'{name}' is a parameter of the formula of '{PREDICTED}' and a column of the data: call one of them"
+                " something else",
+                "formula",
+                name,
+                code="name-clash",
+            )
     beside = {name for name in (spec.weights, spec.censored) if name}
     for parameter, each in formulas.all.items():
         for name in sorted(each.predictor_columns() | (set() if parameter else beside)):
             if name not in known:
+                inner = () if parameter else formulas.inner
+                other = f"; a parameter of this formula has a formula too, {name}: ~ 1" if inner else ""
                 raise ModelError(
-                    f"'{name}' is not a column of the data{hint(name, known)}",
+                    f"'{name}' is not a column of the data{hint(name, [*inner, *known])}{other}",
                     path=formulas.path(parameter),
                     code="unknown-column",
                 )
@@ -140,6 +160,13 @@ def check(model: Model, columns: set[str] | None) -> None:
             "weights",
             code="unsupported",
         )
+    for name in sorted(formula.predictor_columns() & spec.missing.keys()) if formulas.inner else ():
+        raise problem(
+            f"'{name}' has a separate model and must enter the formula linearly, and the formula is not linear",
+            "missing",
+            name,
+            code="unsupported",
+        )
     for name in spec.missing:
         if name not in formula.predictor_columns():
             raise problem(f"'{name}' is not a predictor of the formula", "missing", name, code="unknown-column")
@@ -147,14 +174,17 @@ def check(model: Model, columns: set[str] | None) -> None:
 
 def _check_further(spec: Regression) -> None:
     """Check the formulas of further parameters, and that their priors are mappings."""
-    chosen, further = likelihood(spec.likelihood), spec.formulas.further
+    chosen, further, inner = likelihood(spec.likelihood), spec.formulas.further, spec.formulas.inner
     for name, formula in further.items():
         path = ("formula", name)
-        if name not in chosen.auxiliary:
+        if name not in chosen.auxiliary and name not in inner:
             alike = "psi" if name in ("zi", "hu") and "psi" in chosen.auxiliary else ""
+            mean = spec.formulas.mean
             can = [PREDICTED, *chosen.auxiliary]
+            can += mean.columns if isinstance(mean, NonLinear) else []
             raise problem(
                 f"'{name}' is no parameter of {spec.likelihood} that a formula can predict"
+                + (f", and the formula of '{PREDICTED}' does not use it" if inner else "")
                 + (f"; 'psi' is, which is 1 - {name}" if alike else hint(name, can)),
                 *path,
                 code="unknown-parameter",
@@ -186,6 +216,8 @@ def _check_further(spec: Regression) -> None:
                 *path,
                 code="unsupported",
             )
+    if inner:
+        _check_nonlinear(spec)
     for name, entry in spec.priors.items():
         if isinstance(entry, dict) and name not in further:
             others = f"; those with a formula are {listed(further)}" if further else ""
@@ -195,6 +227,64 @@ def _check_further(spec: Regression) -> None:
                 "priors",
                 name,
                 code="conflict",
+            )
+
+
+def _check_ids(spec: Regression) -> None:
+    """Check that group effects with an id share it with those of another formula, and of the same grouping factor."""
+    formulas = spec.formulas
+    terms = [(parameter, group) for parameter, each in formulas.all.items() for group in each.groups if group.id]
+    for parameter, group in terms:
+        alike = [(name, other) for name, other in terms if other.id == group.id and other is not group]
+        factor = ":".join(group.factors)
+        for _, other in alike:
+            if other.factors != group.factors:
+                raise ModelError(
+                    f"effects with the id '{group.id}' are correlated, and belong to one grouping factor; given:"
+                    f" '{factor}' and '{':'.join(other.factors)}'",
+                    path=formulas.path(parameter),
+                    code="conflict",
+                )
+        if not alike:
+            others = {other.id for _, other in terms} - {group.id}
+            raise ModelError(
+                f"no other formula has effects with the id '{group.id}'"
+                f"{hint(group.id, others) if others else ''}: effects that share an id are"
+                f" correlated; without an id they are written ({group.effects.text} | {factor})",
+                path=formulas.path(parameter),
+                code="incomplete",
+            )
+
+
+def _check_nonlinear(spec: Regression) -> None:
+    """Check a non-linear formula: what goes with it, and the priors of its parameters."""
+    formulas, chosen = spec.formulas, likelihood(spec.likelihood)
+    if chosen.levels == "categorical":
+        raise problem(
+            "a non-linear formula has one number for each row, and a categorical response needs one for each level:"
+            " write the model as a graph",
+            "formula",
+            PREDICTED,
+            code="unsupported",
+        )
+    if spec.shrinkage:
+        raise problem("shrinkage is of slopes, and a non-linear formula has none", "shrinkage", code="not-applicable")
+    for name in sorted(formulas.mean.predictor_columns() & chosen.auxiliary.keys()):
+        raise problem(
+            f"'{name}' is a parameter of {spec.likelihood}, and the formula of '{PREDICTED}' is of columns and other"
+            " parameters: call it something else",
+            "formula",
+            PREDICTED,
+            code="name-clash",
+        )
+    for name in formulas.inner:
+        if formulas.further[name].common.intercept and "Intercept" not in spec.priors_of(name):
+            raise problem(
+                f"'{name}' has no unit that the data tell, and so its intercept no default prior: write"
+                f" priors: {{{name}: {{Intercept: ...}}}}, such as Normal(mean, sd)",
+                "formula",
+                name,
+                code="incomplete",
             )
 
 

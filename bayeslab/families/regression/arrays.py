@@ -25,7 +25,7 @@ def linear_predictor(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> np.nd
     """Linear predictor at each draw, shape (draws, n), or (draws, n, levels) if categorical."""
     draws = lowered.whole(draws)
     tail = (len(lowered.levels) - 1,) if lowered.likelihood.levels == "categorical" else ()
-    eta = lowered.main.at(draws, tail)
+    eta = lowered.linear_predictor(draws, tail)
     return np.concatenate([np.zeros((*eta.shape[:2], 1)), eta], axis=2) if tail else eta
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.dataset import Column
-from bayeslab.data.design import Design
+from bayeslab.data.design import Design, Group
 from bayeslab.data.sines import Sines
 from bayeslab.digits import located, spread_of
 from bayeslab.distributions import DISTRIBUTIONS
@@ -25,7 +25,7 @@ from bayeslab.families.regression.formulas import Names
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import call_name
 
-__all__ = ["Coefficients", "Parts", "Shrinkage", "numbered", "problem", "rounded"]
+__all__ = ["Coefficients", "Joint", "Parts", "Shrinkage", "numbered", "problem", "rounded"]
 
 
 def problem(message: str, *path: str, code: str) -> ModelError:
@@ -72,6 +72,77 @@ class Shrinkage:
     sd: float
     noise: str
     tau: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """Group effects of several formulas that share an id and so are correlated.
+
+    Attributes
+    ----------
+    name : str
+        The grouping factor in names of parameters.
+    id : str
+    members : list of (Coefficients, Group)
+        The terms, each with the coefficients of its formula.
+    """
+
+    name: str
+    id: str
+    members: list[tuple[Coefficients, Group]]
+
+    @property
+    def label(self) -> str:
+        """The joint effects in names of parameters."""
+        return f"{self.name}_{self.id}"
+
+    @property
+    def effects(self) -> list[str]:
+        """The effects of all formulas: ``1`` and ``x`` of the predicted quantity, ``sigma:1`` of another parameter."""
+        return [
+            f"{of.names.parameter}:{effect}" if of.names.parameter else effect
+            for of, group in self.members
+            for effect in group.effects
+        ]
+
+    def write(self, parts: Parts, eta: str) -> None:
+        """Write the sds, the correlations and the effects.
+
+        The standard deviations are parameters of their own, so that each formula has its prior of them.
+        LKJCholeskyCov makes standard deviations too. They are independent of the correlations, and are divided out.
+
+        Parameters
+        ----------
+        eta
+            The number of the LKJ prior.
+        """
+        nodes, label = parts.nodes, self.label
+        effect, twin, other = f"{label}_effect", f"{label}_effect_2", f"{label}_effect_with"
+        labels = next(group.labels for _, group in self.members)
+        parts.dims[self.name] = [x.item() if hasattr(x, "item") else x for x in labels]
+        parts.dims.update({effect: self.effects, twin: effect, other: effect})
+        sds = [sd for of, group in self.members for sd in of.joint_sds(group)]
+        rows = f"_chol_{label} / _length_{label}"
+        nodes |= {
+            f"_chol_{label}[{effect}, {twin}]": f"LKJCholeskyCov(eta={eta}, sd_dist=LogNormal(0, 0.1))",
+            f"_length_{label}[{effect}]": f"sqrt(sum(_chol_{label} ** 2, {twin}))",
+            f"_sd_{label}[{effect}]": f"stack([{', '.join(sds)}], {effect})",
+            f"_raw_{label}[{self.name}, {twin}]": "Normal(0, 1)",
+            f"_u_{label}[{self.name}, {effect}]": (
+                f"_sd_{label} * dot(_raw_{label}, _chol_{label}, {twin}) / _length_{label}"
+            ),
+            f"corr_{label}[{effect}, {other}]": f"dot({rows}, rename({rows}, {effect}, {other}), {twin})",
+        }
+        at = 0
+        for of, group in self.members:
+            of_formula = of.names.group(group.name)
+            each = [f"sum(_u_{label} * (index({effect}) == {k}), {effect})" for k in range(at, at + len(group.effects))]
+            at += len(each)
+            if len(each) == 1:
+                nodes[f"u_{of_formula}[{self.name}]"] = each[0]
+            else:
+                inside = f"{of_formula}_effect"
+                nodes[f"u_{of_formula}[{self.name}, {inside}]"] = f"stack([{', '.join(each)}], {inside})"
 
 
 class Coefficients:
@@ -238,29 +309,59 @@ class Coefficients:
         for group in self.design.groups:
             label = self.names.group(group.name)
             self.dims[group.name] = [x.item() if hasattr(x, "item") else x for x in group.labels]
-            scale = [
-                rounded(self.unit / (1 if e == "1" else spread_of(c)))
-                for e, c in zip(group.effects, group.columns.T, strict=True)
-            ]
+            scale = self._scales(group)
             prior = self.priors.get(f"sd_{group.name}", self.priors.get("sd"))
             u = f"u_{label}[{group.name}]"
+            if group.id:
+                one = "" if group.effects == ["1"] else f" * design_{label}"
+                out.append(f"{u}{one}" if len(group.effects) == 1 else f"sum({u} * design_{label}, {label}_effect)")
+                continue
+            if group.student:
+                self.nodes[f"nu_{label}"] = self.priors.get(f"nu_{group.name}", "Gamma(2, 0.1)")
+            mixed = ""
+            if group.student and len(group.effects) > 1:
+                # Effects of one group have one scale, so that they are multivariate Student t.
+                self.nodes[f"_mix_{label}[{group.name}]"] = f"InverseGamma(0.5 * nu_{label}, 0.5 * nu_{label})"
+                mixed = f"sqrt(_mix_{label}) * "
             if len(group.effects) == 1:
                 self.nodes[f"sd_{label}"] = prior or f"HalfStudentT(3, {scale[0]})"
-                self.nodes[f"_raw_{label}[{group.name}]"] = "Normal(0, 1)"
+                self.nodes[f"_raw_{label}[{group.name}]"] = (
+                    f"StudentT(nu_{label}, 0, 1)" if group.student else "Normal(0, 1)"
+                )
                 self.nodes[u] = f"sd_{label} * _raw_{label}"
                 out.append(u + ("" if group.effects == ["1"] else f" * design_{label}"))
                 continue
             self.dims[f"{label}_effect"] = list(group.effects)
             if group.correlated:
-                self._correlated(group.name, label, prior, scale)
+                self._correlated(group.name, label, prior, scale, mixed)
             else:
                 effect = f"{label}_effect"
                 self.columns[f"scale_{label}"] = Column(np.array([float(s) for s in scale]), (effect,))
                 self.nodes[f"sd_{label}[{effect}]"] = prior or f"HalfStudentT(3, scale_{label})"
                 self.nodes[f"_raw_{label}[{group.name}, {effect}]"] = "Normal(0, 1)"
-                self.nodes[f"u_{label}[{group.name}, {effect}]"] = f"sd_{label} * _raw_{label}"
+                self.nodes[f"u_{label}[{group.name}, {effect}]"] = f"{mixed}sd_{label} * _raw_{label}"
             out.append(f"sum({u} * design_{label}, {label}_effect)")
         return out
+
+    def joint_sds(self, group: Group) -> list[str]:
+        """Write the sds of group effects that are correlated with those of other formulas; the sd of each effect."""
+        label, effect = self.names.group(group.name), f"{self.names.group(group.name)}_effect"
+        prior, scale = self.priors.get(f"sd_{group.name}", self.priors.get("sd")), self._scales(group)
+        if len(group.effects) == 1:
+            self.nodes[f"sd_{label}"] = prior or f"HalfStudentT(3, {scale[0]})"
+            return [f"sd_{label}"]
+        self.dims[effect] = list(group.effects)
+        if prior is None:
+            self.columns[f"scale_{label}"] = Column(np.array([float(s) for s in scale]), (effect,))
+        self.nodes[f"sd_{label}[{effect}]"] = prior or f"HalfStudentT(3, scale_{label})"
+        return [f"sd_{label}[{each!r}]" for each in group.effects]
+
+    def _scales(self, group: Group) -> list[str]:
+        """The scale of the default prior of the sd of each effect."""
+        return [
+            rounded(self.unit / (1 if effect == "1" else spread_of(column)))
+            for effect, column in zip(group.effects, group.columns.T, strict=True)
+        ]
 
     def rises(self) -> list[str]:
         """Write the simplexes of monotonic effects; the terms they add to the linear predictor."""
@@ -378,7 +479,7 @@ class Coefficients:
                 out.append(f"({' + '.join(parts)}) / {count}")
         return out
 
-    def _correlated(self, name: str, label: str, prior: str | None, scale: list[str]) -> None:
+    def _correlated(self, name: str, label: str, prior: str | None, scale: list[str], mixed: str) -> None:
         effect = f"{label}_effect"
         twin = f"{effect}_2"
         self.dims[twin] = effect
@@ -396,7 +497,7 @@ class Coefficients:
         self.nodes |= {
             f"_chol_{label}[{effect}, {twin}]": f"LKJCholeskyCov(eta={eta}, sd_dist={sds})",
             f"_raw_{label}[{name}, {twin}]": "Normal(0, 1)",
-            f"u_{label}[{name}, {effect}]": effects,
+            f"u_{label}[{name}, {effect}]": f"{mixed}{effects}",
             **sd,
             f"corr_{label}[{effect}, {effect}_with]": f"dot({rows}, rename({rows}, {effect}, {effect}_with), {twin})",
         }

@@ -17,6 +17,7 @@ from bayeslab.distributions import SCALARS, Density, log_density
 from bayeslab.errors import listed
 from bayeslab.exact.coordinates import Observations
 from bayeslab.exact.gaussian import GaussianModel, Posterior, Scale, empirical_bayes, integrate
+from bayeslab.families.regression.nonlinear import NonLinear
 from bayeslab.families.regression.pymc_graph import observations
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
@@ -79,6 +80,8 @@ class _Solver:
             raise _NotExact(f"the likelihood is {spec.likelihood}, not gaussian")
         if lowered.link != "identity":
             raise _NotExact(f"the link is {lowered.link}")
+        if isinstance(lowered.formula, NonLinear):
+            raise _NotExact(f"the formula of {lowered.formula.response} is not linear in its parameters")
         if lowered.further:
             raise _NotExact(f"{listed(lowered.further)} has a formula, and so a value for each row")
         if spec.missing:
@@ -104,6 +107,9 @@ class _Solver:
                 raise _NotExact(f"the covariance of {curve.title} depends on its length")
             if curve.by:
                 raise _NotExact(f"the curves of {curve.title} have a scale for each level of {curve.by}")
+        for group in design.groups:
+            if group.student:
+                raise _NotExact(f"the effects of {group.name} are Student t, not normal")
         if any(len(group.effects) > 1 for group in design.groups):
             raise _NotExact("group effects of more than one kind have more than two scales")
         size = 1 + len(design.names) + sum(len(g.labels) for g in design.groups)

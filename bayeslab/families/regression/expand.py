@@ -34,6 +34,15 @@ __all__ = ["expand"]
 
 _OF_DESIGN = ("design", "design_mean")
 _OF_AREAS = ("factor", "neighbours")  # columns that stand for a map
+# Nodes of group effects that are correlated across formulas.
+_JOINT = {
+    "_chol": "Correlations of the effects of a {} across formulas, as a Cholesky factor.",
+    "_length": "Lengths of the rows of this factor, divided out: the standard deviations are parameters of their own.",
+    "_sd": "The standard deviations of these effects.",
+    "_raw": "Standard normals from which the effects of each {} are made (non-centred).",
+    "_u": "Effects of each {}: how far it lies from the population, in each formula.",
+    "corr": "The correlations themselves, to be looked at.",
+}
 _ALIKE = " with the same standard deviation in every row"
 _LINKED = {"identity": "{}", "log": "log({})", "logit": "logit({})"}
 _LIKELIHOODS = {
@@ -390,6 +399,10 @@ class _Written:
             "_slab": "Squared scale of slopes that are not shrunk away.",
             "_local": "Scale of each slope, heavy-tailed: few are large.",
         }.get(name)
+        for group in self.groups:
+            if group.id and name.endswith(f"_{group.name}_{group.id}"):
+                word = name.removesuffix(f"_{group.name}_{group.id}")
+                text = _JOINT[word].format(group.name) if word in _JOINT else text
         for predictor in self.lowered.predictors:
             text = self._comment_of(predictor, name) or text
         if text:
@@ -417,6 +430,9 @@ class _Written:
                 f"_raw_{label}": f"Effects of each {group.name}{whose}, over their standard deviation (non-centred).",
                 f"u_{label}": f"Effects of each {group.name}{whose}: how far it lies from the population.",
                 f"corr_{label}": "The correlations themselves, to be looked at.",
+                f"nu_{label}": f"Degrees of freedom of these effects: the fewer, the further single {group.name} levels"
+                " may lie out.",
+                f"_mix_{label}": f"The squared scale of the effects of each {group.name}, which makes them Student t.",
             }
         for several in predictor.design.members:
             label = names.group(several.name)
@@ -519,8 +535,9 @@ class _Written:
                 name, pair = group.name, f"index({term.factors[0]})[{term.factors[0]}]"
                 for factor in term.factors[1:]:
                     pair = f"({pair}) * {len(self.data.labels[factor])} + index({factor})[{factor}]"
-                u = f"u_{predictor.names.group(name)}"
-                text = re.sub(rf"\b{u}\[{name}\]", f"{u}[{name}_number[{pair}]]", text)
+                label = predictor.names.group(name)
+                rest = f", {label}_effect" if len(group.effects) > 1 else ""
+                text = re.sub(rf"\bu_{label}\[{name}\]", f"u_{label}[{name}_number[{pair}]{rest}]", text)
         return text
 
     def _with_eta(self, text: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
 from bayeslab.errors import BayeslabError, ModelError
+from bayeslab.families.regression.nonlinear import NonLinear, non_linear
 from bayeslab.language.formula import Formula, parse_formula
 
 __all__ = ["PREDICTED", "Formulas", "Names", "formulas_of", "placed"]
@@ -51,7 +52,7 @@ class Formulas:
     mean : Formula
         Formula of the response, which determines the predicted quantity.
     further : mapping of str to Formula
-        Formulas of further parameters of the likelihood, by parameter.
+        Formulas of further parameters, by parameter: of the likelihood, or of a non-linear formula of the response.
     several : bool
         Whether the model has a mapping of formulas.
     """
@@ -64,6 +65,11 @@ class Formulas:
     def all(self) -> dict[str, Formula]:
         """Every formula by parameter; "" is the predicted quantity."""
         return {"": self.mean, **self.further}
+
+    @property
+    def inner(self) -> tuple[str, ...]:
+        """The parameters of a non-linear formula of the response."""
+        return self.mean.parameters if isinstance(self.mean, NonLinear) else ()
 
     def predictor_columns(self) -> set[str]:
         """Columns that any right-hand side reads."""
@@ -93,8 +99,13 @@ def placed(path: tuple[str, ...]) -> Iterator[None]:
         raise type(error)(error.message, path=path, offset=error.offset, code=error.code) from error.__cause__
 
 
-def formulas_of(formula: str | Mapping[str, str]) -> Formulas:
+def formulas_of(formula: str | Mapping[str, str], auxiliary: Collection[str]) -> Formulas:
     """Parse the formula or formulas of a regression.
+
+    Parameters
+    ----------
+    auxiliary
+        The likelihood's further parameters. Other parameters with formulas are those of a non-linear formula.
 
     Raises
     ------
@@ -103,12 +114,13 @@ def formulas_of(formula: str | Mapping[str, str]) -> Formulas:
     """
     if isinstance(formula, str):
         return Formulas(parse_formula(formula), {}, several=False)
-    return _several(tuple(formula.items()))
+    return _several(tuple(formula.items()), frozenset(auxiliary))
 
 
 @lru_cache(maxsize=64)
-def _several(given: tuple[tuple[str, str], ...]) -> Formulas:
+def _several(given: tuple[tuple[str, str], ...], auxiliary: frozenset[str]) -> Formulas:
     texts = dict(given)
+    others = [name for name in texts if name != PREDICTED and name not in auxiliary]
     if PREDICTED not in texts:
         raise ModelError(
             f"formulas of several parameters have the key '{PREDICTED}' for the formula of the response:"
@@ -117,14 +129,13 @@ def _several(given: tuple[tuple[str, str], ...]) -> Formulas:
             code="missing-key",
         )
     with placed(("model", "formula", PREDICTED)):
-        mean = parse_formula(texts.pop(PREDICTED))
+        text = texts.pop(PREDICTED)
+        mean = non_linear(text, others) or parse_formula(text)
     further: dict[str, Formula] = {}
     for parameter, text in texts.items():
         path = ("model", "formula", parameter)
         if not parameter.isidentifier():
-            raise ModelError(
-                f"'{parameter}' is no name of a parameter of the likelihood", path=path, code="unknown-parameter"
-            )
+            raise ModelError(f"'{parameter}' is no name of a parameter", path=path, code="unknown-parameter")
         left, sign, right = text.partition("~")
         if not sign or left.strip():
             raise ModelError(

@@ -13,6 +13,7 @@ from bayeslab.data.design import Design, Measured
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.families.regression.formulas import Names
 from bayeslab.families.regression.likelihoods import Likelihood, forward_link, inverse_link, likelihood
+from bayeslab.families.regression.nonlinear import NonLinear
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
@@ -194,6 +195,26 @@ class Lowered:
     def link(self) -> str:
         return self.main.link
 
+    def linear_predictor(self, draws: Mapping[str, np.ndarray], tail: tuple[int, ...] = ()) -> np.ndarray:
+        """The linear predictor at each draw, shape (draws, n, *tail); the expression, if the formula is one.
+
+        Parameters
+        ----------
+        draws
+            Draws of all parameters, fixed ones too.
+        tail
+            Lengths of further axes of the coefficients: those of categories.
+        """
+        formula = self.formula
+        if not isinstance(formula, NonLinear):
+            return self.main.at(draws, tail)
+        varying = self.further
+        columns = {name: self.data.dataset.columns[name].values for name in formula.columns}
+        values = {
+            name: varying[name].at(draws) if name in varying else draws[name][:, None] for name in formula.parameters
+        }
+        return formula.at(values, columns, self.design.n)
+
     def auxiliary(self, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The likelihood's further parameters at each draw, (draws, n) if they vary by row, otherwise (draws, 1)."""
         return {
@@ -246,7 +267,7 @@ class Lowered:
         size += sum(curve.size for curve in self.design.curves)
         per_row += sum(curve.waves.shape[1] for curve in self.design.curves)
         linear = self.likelihood.distribution == "Normal" and self.link == "identity" and self.additive
-        linear = linear and not self.further and not self.design.latent
+        linear = linear and not isinstance(self.formula, NonLinear) and not self.further and not self.design.latent
         size += sum(len(area.labels) for area in self.design.areas)
         per_row += len(self.design.areas)
         size += sum(len(several.labels) for several in self.design.members)
@@ -259,6 +280,8 @@ def new_values(measured: Measured) -> str:
     return f"_new_{measured.of}"
 
 
-def link_of(spec: Regression) -> str:
-    """The model's link, or by default the likelihood's first."""
-    return spec.link or likelihood(spec.likelihood).links[0]
+def link_of(spec: Regression, parameter: str = "") -> str:
+    """The link of a parameter: of the predicted quantity the model's, by default the likelihood's first."""
+    if not parameter:
+        return spec.link or likelihood(spec.likelihood).links[0]
+    return "identity" if parameter in spec.formulas.inner else likelihood(spec.likelihood).link_of(parameter)

@@ -14,13 +14,14 @@ from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.design import Design
 from bayeslab.digits import check_size
-from bayeslab.errors import BayeslabError, hint
+from bayeslab.errors import BayeslabError, ModelError, hint
 from bayeslab.families import graph as graphs
 from bayeslab.families.regression.coefficients import problem
 from bayeslab.families.regression.data_remarks import remarks_of
-from bayeslab.families.regression.formulas import Formulas, Names, placed
+from bayeslab.families.regression.formulas import PREDICTED, Formulas, Names, placed
 from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regression.lowered import LinearPredictor, Lowered, Remark, link_of
+from bayeslab.families.regression.nonlinear import NonLinear
 from bayeslab.families.regression.rows import Rows, complete_rows, filled, without_response
 from bayeslab.families.regression.spec import Regression
 from bayeslab.families.regression.writer import Writer, varies
@@ -63,7 +64,7 @@ def lower(model: Model, data: Data, origin: Lowered | None = None) -> Lowered:
         predictors = {
             parameter: LinearPredictor(
                 Names(parameter), formulas.all[parameter],
-                likelihood(spec.likelihood).link_of(parameter) if parameter else link_of(spec), design,
+                link_of(spec, parameter), design,
                 centre := written.centres[parameter], None if centre is None else design.means[1],
                 tuple(written.slopes[parameter]),
             )
@@ -97,7 +98,10 @@ def _designs(spec: Regression, formulas: Formulas, values: Data, rows: Rows) -> 
     out: dict[str, Design] = {}
     for parameter, formula in formulas.all.items():
         with placed(formulas.path(parameter)):
-            design = Design.of(formula, values, rows.complete, without_intercept=ordered and not parameter)
+            if isinstance(formula, NonLinear):
+                design = Design.empty(rows.complete)
+            else:
+                design = Design.of(formula, values, rows.complete, without_intercept=ordered and not parameter)
         for name, column in zip(design.names, design.matrix.T, strict=True):
             check_size(column, f"the predictor '{name}'")
         if design.offset is not None:
@@ -110,8 +114,25 @@ def _designs(spec: Regression, formulas: Formulas, values: Data, rows: Rows) -> 
 
 def _on(predictor: LinearPredictor, values: Data, rows: Rows, path: tuple[str, ...]) -> LinearPredictor:
     """The linear predictor on other data, with the coding of the fit."""
+    if isinstance(predictor.formula, NonLinear):
+        return replace(predictor, design=Design.empty(rows.complete))
     with placed(path):
         return replace(predictor, design=predictor.design.on(predictor.formula, values, rows.complete))
+
+
+def _quantity(name: str, values: Data, rows: Rows) -> np.ndarray:
+    """A column of a non-linear formula at the complete rows."""
+    term = values.term(name, missing=True)
+    if term.codes is not None:
+        raise ModelError(
+            f"'{name}' is a factor, and a non-linear formula uses numbers: let a parameter depend on the factor, with"
+            f" its formula ~ {name}",
+            path=("model", "formula", PREDICTED),
+            code="not-numbers",
+        )
+    column = np.broadcast_to(np.asarray(term.value, float), rows.total)[rows.complete]
+    check_size(column, f"the predictor '{name}'")
+    return column
 
 
 @contextmanager
@@ -183,6 +204,9 @@ def _columns(spec: Regression, data: Data, predictors: Mapping[str, LinearPredic
                 out[f"member_{label}_{k + 1}"] = Column(members.labels[codes] if members.numbered else codes, (dim,))
                 if members.columns:
                     out[f"weight_{label}_{k + 1}"] = Column(members.weights[:, k], (dim,))
+    if isinstance(main.formula, NonLinear):
+        for name in main.formula.columns:
+            out[name] = Column(_quantity(name, data, rows), (dim,))
     if rows.trials is not None:
         out["trials"] = Column(rows.trials.astype(np.int64), (dim,))
     if rows.limits is not None:

@@ -177,7 +177,7 @@ class RegressionPosterior(Posterior):
             name = node.split("[")[0]
             if name.startswith("_chol_"):
                 group = name.removeprefix("_chol_")
-                known = f"sd_{group}" in lowered.nodes
+                known = f"sd_{group}" in lowered.nodes or any(key.startswith(f"_sd_{group}[") for key in lowered.nodes)
                 out[f"corr_{group}" if known else f"sd_{group}, corr_{group}"] = (
                     f"LKJ({text.partition('eta=')[2].partition(',')[0]})" if known else text
                 )
@@ -192,7 +192,8 @@ class RegressionPosterior(Posterior):
             slopes = {name: text for name, text in slopes.items() if not name.startswith("b[")}
             slopes = {"b": "horseshoe of scale tau, slab InverseGamma(2, 8)", **slopes}
         measured = [each.predictor for predictor in lowered.predictors for each in predictor.design.measured]
-        omitted = {lowered.formula.outcome, *measured, *(predictor.names.of("b") for predictor in lowered.predictors)}
+        omitted = {lowered.formula.outcome, *measured}
+        omitted |= {predictor.names.of("b") for predictor in lowered.predictors if predictor.design.names}
         out = {node: text for node, text in out.items() if node.split("[")[0] not in omitted}
         for predictor in lowered.predictors:
             for area in predictor.design.areas:

@@ -48,7 +48,8 @@ class Regression(Family):
     family: Literal["regression"] = "regression"
     formula: str | dict[str, str] = Field(
         description="Model formula, such as `y ~ x * z + C(k) + s(t) + (1 + x | group)`; `p(y, n) ~ ...` for"
-        " binomial. Or formulas of several parameters: `{mu: y ~ x, sigma: ~ x}`."
+        " binomial. Or formulas of several parameters: `{mu: y ~ x, sigma: ~ x}`, or a non-linear formula and those"
+        " of its parameters: `{mu: y ~ a * exp(-b * x), a: ~ 1 + (1 | group), b: ~ 1}`."
     )
     likelihood: Annotated[str, AfterValidator(_checked), _Schema()] = Field(
         default="gaussian",
@@ -112,7 +113,7 @@ class Regression(Family):
     @property
     def formulas(self) -> Formulas:
         """The parsed formulas."""
-        return formulas_of(self.formula)
+        return formulas_of(self.formula, likelihood(self.likelihood).auxiliary)
 
     def priors_of(self, parameter: str) -> dict[str, str]:
         """Priors of the coefficients of a parameter that has a formula; for "" all other priors."""

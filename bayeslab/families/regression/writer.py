@@ -11,14 +11,15 @@ import numpy as np
 
 from bayeslab.data.areas import Areas
 from bayeslab.data.dataset import Column
-from bayeslab.data.design import Design, Measured
+from bayeslab.data.design import Design, Group, Measured
 from bayeslab.data.sines import Sines
 from bayeslab.digits import constant, located, spread_of
 from bayeslab.errors import DataError, hint, listed
-from bayeslab.families.regression.coefficients import Coefficients, Parts, Shrinkage, numbered, problem, rounded
+from bayeslab.families.regression.coefficients import Coefficients, Joint, Parts, Shrinkage, numbered, problem, rounded
 from bayeslab.families.regression.formulas import Names
 from bayeslab.families.regression.likelihoods import INVERSE_LINKS, LINKS, likelihood
 from bayeslab.families.regression.lowered import link_of
+from bayeslab.families.regression.nonlinear import NonLinear, prior_sd
 from bayeslab.families.regression.rows import Rows
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.expressions import parse
@@ -58,10 +59,17 @@ class Writer:
         self._auxiliary()
         self._check_scale()
         self._hyper()
+        for joint in self._joint():
+            joint.write(self.parts, self.priors.get(f"corr_{joint.label}", "2"))
         eta = " + ".join([*self._intercept(), *self._coefficients(), *self._rest()]) or "0"
         for parameter in self.formulas.further:
             if varies(self.designs[parameter]):
                 self._formula_of(parameter)
+            elif parameter in self.formulas.inner:
+                self.nodes[parameter] = self.spec.priors_of(parameter)["Intercept"]
+        if isinstance(self.formula, NonLinear):
+            inner = self.by_row.keys() & set(self.formulas.inner)
+            eta = self.formula.written({name: self.by_row.pop(name) for name in inner})
         self._outcome(eta)
 
     def _fix(self) -> None:
@@ -83,9 +91,12 @@ class Writer:
         texts = [*self.spec.placed_priors().values(), *self.spec.missing.values()]
         used = {name for text in texts for name in parse(text).names}
         columns = {*self.design.names, *self.design.terms}
-        parameters = {"Intercept", "b", *self.likelihood.auxiliary, *groups} - self.formulas.further.keys()
+        parameters = {"Intercept", "b"} if not self.formulas.inner else set()
+        parameters = (parameters | {*self.likelihood.auxiliary, *groups}) - self.formulas.further.keys()
         shapes = _of_rises(self.design)
         parameters |= shapes | (errors := {f"{word}_{each.of}" for each in self._measured() for word in ("mean", "sd")})
+        everywhere = [group for design in self.designs.values() for group in design.groups]
+        parameters |= {f"corr_{group.name}_{group.id}" for group in everywhere if group.id}
         parameters |= {"sigma2", "precision"} if "sigma" in self.likelihood.auxiliary else set()
         parameters |= {"cutpoints"} if self.likelihood.levels == "ordered" else set()
         parameters |= {"tau"} if self.spec.shrinkage else set()
@@ -142,7 +153,7 @@ class Writer:
                 several = [each.name for each in design.groups] + [each.name for each in design.areas]
                 several += [each.name for each in design.members]
                 lacking = [name for each in several if (name := f"sd_{each}") not in priors]
-            if lacking:
+            if lacking and parameter not in self.formulas.inner:
                 raise problem(
                     f"without an intercept the coefficients of '{parameter}' have no default priors, since these would"
                     f" depend on the unit of the response: write priors: {{{parameter}: {{{lacking[0]}: ...}}}}, or"
@@ -151,6 +162,35 @@ class Writer:
                     parameter,
                     code="incomplete",
                 )
+
+        if parameter in self.formulas.inner and not self._unit_of(parameter):
+            self._check_without_unit(parameter)
+
+    def _check_without_unit(self, parameter: str) -> None:
+        """Check that no coefficient needs a default prior, in a formula of a parameter whose intercept has no sd."""
+        design, priors = self.designs[parameter], self.spec.priors_of(parameter)
+        coefficients = self._coefficients_of(parameter)
+        lacking = ["b"] if any(coefficients.prior_of(k) is None for k in range(len(design.names))) else []
+        names = [group.name for group in design.groups] + [area.name for area in design.areas]
+        names += [several.name for several in design.members]
+        lacking += [f"sd_{name}" for name in names if f"sd_{name}" not in priors and "sd" not in priors]
+        lacking += [name for curve in design.curves if (name := f"sd_{curve.name}") not in priors]
+        if lacking:
+            given = "it has no intercept"
+            if "Intercept" in priors:
+                given = f"that of {priors['Intercept']} is not known"
+            raise problem(
+                f"default priors of the coefficients of '{parameter}' are scaled to the sd of the prior of its"
+                f" intercept, and {given}: write priors: {{{parameter}: {{{lacking[0]}: ...}}}}",
+                "formula",
+                parameter,
+                code="incomplete",
+            )
+
+    def _unit_of(self, parameter: str) -> float | None:
+        """The unit of a parameter of a non-linear formula: the sd of its intercept's prior, if that is a number."""
+        text = self.spec.priors_of(parameter).get("Intercept")
+        return None if text is None else prior_sd(text)
 
     def _check_by_row(self) -> None:
         """Refuse priors that use a parameter with a value for each row."""
@@ -199,7 +239,9 @@ class Writer:
 
     def _parts(self) -> set[str]:
         """Names of the model's nodes, columns and dimensions."""
-        out = {"Intercept", "Intercept_centred", "b", "predictor", "design", "design_mean"}
+        out = {"Intercept", "Intercept_centred", "predictor", "design", "design_mean"}
+        # A non-linear formula has no slopes besides those of its parameters, one of which may be called b.
+        out |= set() if self.formulas.inner else {"b"}
         out |= {"prior_location", "prior_scale", "prior_unit", *self.likelihood.auxiliary}
         out |= {"sigma2", "precision"} & self.priors.keys()
         out |= {"trials"} if self.rows.trials is not None else set()
@@ -212,9 +254,27 @@ class Writer:
         out |= {f"{name}_slopes" for name in self.spec.missing}
         out |= {f"{word}_{each.of}" for each in self._measured() for word in ("mean", "sd", "true", "error")}
         out |= self._parts_of_groups("")
+        joint = {f"{group.name}_{group.id}" for d in self.designs.values() for group in d.groups if group.id}
+        joint = {f"corr_{label}" for label in joint} | {
+            f"{label}_effect{end}" for label in joint for end in ("", "_2", "_with")
+        }
+        if clash := sorted(joint & out):
+            raise problem(
+                f"'{clash[0]}' would be a part of effects that share an id, and of another group: change the id",
+                "formula",
+                code="name-clash",
+            )
+        out |= joint
         for parameter in self.formulas.further:
             more = {parameter, f"{parameter}_centred", *(f"{word}_{parameter}" for word in _OF_PREDICTOR)}
             more |= self._parts_of_groups(parameter)
+            if parameter in self.formulas.inner and parameter in out:
+                raise problem(
+                    f"the parameter '{parameter}' is called like a part of the model; rename it",
+                    "formula",
+                    parameter,
+                    code="name-clash",
+                )
             if clash := sorted((more - {parameter}) & out):
                 raise problem(
                     f"'{clash[0]}' would be a part of the formula of '{parameter}', and of another one: rename the"
@@ -231,6 +291,7 @@ class Writer:
         for group in self.designs[parameter].groups:
             label = Names(parameter).group(group.name)
             out |= {f"{word}_{label}" for word in ("u", "sd", "corr", "scale", "design")}
+            out |= {f"nu_{label}"} if group.student else set()
             out |= {f"{label}_effect{end}" for end in ("", "_2", "_with")}
         for curve in self.designs[parameter].curves:
             label = Names(parameter).group(curve.name)
@@ -283,6 +344,8 @@ class Writer:
         ]
         named += [("a column of areas", "formula", area.factor) for area in self._areas()]
         named += [("a predictor measured with error", "formula", each.predictor) for each in self._measured()]
+        if isinstance(self.formula, NonLinear):
+            named += [("a predictor", "formula", name) for name in self.formula.columns]
         named += [("a predictor with a model of its own", "missing", name) for name in self.spec.missing]
         named += [("a parameter of a prior", "priors", name) for name in self.hyper]
         for role, place, name in named:
@@ -337,7 +400,8 @@ class Writer:
         if not self._in_unit() or self.link != "identity":
             return 1.0
         if self.rows.y is None:
-            wanted = {"b"} | ({"Intercept"} if self.design.intercept else set())
+            wanted = set() if self.formulas.inner else {"b"}
+            wanted |= {"Intercept"} if self.design.intercept else set()
             lacking = wanted - self.priors.keys()
             lacking |= {name for name in self.likelihood.auxiliary if self._default(name)}
             if lacking:
@@ -397,7 +461,7 @@ class Writer:
         The value at average predictors has the prior that the parameter has without a formula.
         """
         design, priors, names = self.designs[parameter], self.spec.priors_of(parameter), Names(parameter)
-        link, intercept = self.likelihood.link_of(parameter), names.of("Intercept")
+        link, intercept = link_of(self.spec, parameter), names.of("Intercept")
         terms: list[str] = []
         if design.intercept and "Intercept" in priors:
             self.nodes[intercept] = priors["Intercept"]
@@ -421,10 +485,13 @@ class Writer:
         """The writer of the slopes and group effects of a linear predictor."""
         names, design, response = Names(parameter), self.designs[parameter], self.formula.response
         if parameter:
-            unit, priors = _UNITS[self.likelihood.link_of(parameter)], self.spec.priors_of(parameter)
+            inner = parameter in self.formulas.inner
+            # Without a unit all coefficients have priors, which _check_without_unit checks.
+            unit = (self._unit_of(parameter) or 1.0) if inner else _UNITS[link_of(self.spec, parameter)]
             return Coefficients(
-                self.parts, names, design, priors, unit, response=response, row=self.dim, shared=self.priors
-            )
+                self.parts, names, design, self.spec.priors_of(parameter), unit, response=response, row=self.dim,
+                shared=self.priors,
+            )  # fmt: skip
         shrinkage = None
         if self.spec.shrinkage:
             shrinkage = Shrinkage(self.spec.shrinkage, self.sd, self._noise(), self.priors.get("tau"))
@@ -432,6 +499,15 @@ class Writer:
             self.parts, names, design, self.priors, 2.5 * self.sd, response=response, row=self.dim, shared=self.priors,
             contrasts=self._contrasts, shrinkage=shrinkage,
         )  # fmt: skip
+
+    def _joint(self) -> list[Joint]:
+        """The group effects of several formulas that are correlated."""
+        members: dict[tuple[str, str], list[tuple[Coefficients, Group]]] = {}
+        for parameter, design in self.designs.items():
+            for group in design.groups:
+                if group.id:
+                    members.setdefault((group.name, group.id), []).append((self._coefficients_of(parameter), group))
+        return [Joint(name, id_, terms) for (name, id_), terms in members.items()]
 
     def _noise(self) -> str:
         """The scale of the rows about their means, in which the horseshoe measures slopes."""
@@ -566,10 +642,11 @@ _UNITS = {"log": 1.0, "logit": 2.5, "identity": 2.5}
 
 def _of_groups(design: Design) -> set[str]:
     """Names of the priors of group effects and smooths."""
-    groups = {f"{word}_{group.name}" for group in design.groups for word in ("sd", "corr")}
+    groups = {f"{word}_{group.name}" for group in design.groups for word in (("sd",) if group.id else ("sd", "corr"))}
     groups |= {f"sd_{area.name}" for area in design.areas} | {f"sd_{several.name}" for several in design.members}
     groups |= {f"{_MIX[area.kind]}_{area.name}" for area in design.areas if area.kind in _MIX}
     groups |= {"sd"} if groups else set()
+    groups |= {f"nu_{group.name}" for group in design.groups if group.student}
     groups |= {f"length_{curve.name}" for curve in design.curves if isinstance(curve.basis, Sines)}
     return groups | {f"sd_{curve.name}" for curve in design.curves}
 
