@@ -323,6 +323,29 @@ def test_replications_simulations_and_leaving_out_one_row(fitted):
     assert result.table.loc["curve", "elpd"] > result.table.loc["line", "elpd"] + 10
 
 
+def test_a_parameter_may_be_known_and_rows_may_have_weights():
+    """Fixed parameters are in no draw; weights multiply the log likelihoods, in the expansion too."""
+    data = table().assign(w=np.arange(40) % 3)
+    formula = {"mu": "y ~ b * (1 - exp(-k * x))", "b": "~ 1", "k": "~ 1"}
+    priors = {"b": {"Intercept": "Normal(4, 1)"}, "k": {"Intercept": 0.6}, "sigma": 0.5}
+    model = regression(formula, priors=priors, weights="w")
+    machine = density(model, data)
+    assert list(machine.names) == ["b"]
+    rise = 1 - np.exp(-0.6 * data["x"])
+    for b in (3.0, 4.5):
+        expected = (data["w"] * stats.norm(b * rise, 0.5).logpdf(data["y"])).sum() + stats.norm(4, 1).logpdf(b)
+        assert machine(machine.flat({"b": np.asarray(b)}))[0] == pytest.approx(expected, rel=1e-9)
+    whole = density(bl.expand(model, data), data)
+    point = {"b": np.asarray(3.7)}
+    assert whole(whole.flat(point))[0] == pytest.approx(machine(machine.flat(point))[0], rel=1e-9)
+    fit = bl.fit(model, data, seed=1, runs=None, progress=False, draws=300, chains=2)
+    weight, total = (data["w"] * rise**2).sum() / 0.25 + 1, (data["w"] * rise * data["y"]).sum() / 0.25 + 4
+    row = fit.summary().loc["b"]
+    assert abs(row["mean"] - total / weight) < 4 * row["mcse_mean"]
+    values = fit.predict(pd.DataFrame({"x": [2.0]}))
+    np.testing.assert_allclose(values["mean"], total / weight * (1 - np.exp(-1.2)), atol=0.15)
+
+
 def test_exact_inference_is_refused():
     with refused("engine.refused.no-closed-form", "not linear in its parameters"):
         bl.fit(regression(CURVE, priors=PRIORS), table(), "exact", runs=None, progress=False)

@@ -405,6 +405,8 @@ class _Written:
                 text = _JOINT[word].format(group.name) if word in _JOINT else text
         for predictor in self.lowered.predictors:
             text = self._comment_of(predictor, name) or text
+        if name in self.spec.formulas.inner:
+            text = "A parameter of the formula, the same for all rows."
         if text:
             self.comments[key] = text
 
