@@ -151,7 +151,8 @@ def test_known_standard_deviations_of_correlated_effects() -> None:
     y = 1 + effects[g, 0] + (0.5 + effects[g, 1]) * x + 0.3 * rng.normal(size=32)
     priors = {"Intercept": "Normal(0, 2)", "b": "Normal(0, 1)", "sigma": 0.3, "sd_g": 0.7, "corr_g": 2}
     data = pd.DataFrame({"x": x, "y": y, "g": [f"g{k}" for k in g]})
-    fit = bl.fit(regression("gaussian", "y ~ x + (1 + x | g)", priors), data, "nuts", seed=1, runs=None, progress=False)
+    model, quiet = regression("gaussian", "y ~ x + (1 + x | g)", priors), {"runs": None, "progress": False}
+    fit = bl.fit(model, data, "nuts", draws=3000, seed=1, **quiet)
     assert fit.verdict.status == "pass"
     z = np.eye(8)[g]
     by_intercept, by_slope = z @ z.T, (z @ z.T) * np.outer(x, x)
