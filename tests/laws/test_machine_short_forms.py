@@ -24,6 +24,8 @@ TABLE = pd.DataFrame(
     }
 )  # fmt: skip
 TABLE["positive"] = np.exp(TABLE["b"])
+TABLE["seldom"] = np.where(np.arange(N) % 4 == 1, None, TABLE["k"])
+TABLE["rarely"] = np.where(np.arange(N) % 5 > 2, None, TABLE["half"])
 TABLE["gaps"] = TABLE["a"].where(~np.isin(np.arange(N), (3, 7)))
 
 
@@ -37,6 +39,11 @@ def hmm(*columns, **more):
 
 def process(target, kernel="ExpQuad(t)", **more):
     return {"family": "gaussian_process", "target": target, "kernel": kernel} | more
+
+
+def net(states, parents, **more):
+    variables = {v: {"states": list(s), "parents": parents.get(v, [])} for v, s in states.items()}
+    return {"family": "bayes_net", "variables": variables} | more
 
 
 def features(*columns, **more):
@@ -72,6 +79,15 @@ CASES = {
     "Matern in time": process("a", "Matern32(t)"),
     "mean": process("a", mean="b"),
     "counts about a function": process("c", likelihood="poisson"),
+    "net": net({"k": "uvw", "half": "pq", "kind": "xy"}, {"k": ["half"], "kind": ["half", "k"]}),
+    "net with a hidden variable": net(
+        {"class": "12", "k": "uvw", "half": "pq"}, {"k": ["class"], "half": ["class"]}, hidden=["class"]
+    ),
+    "net with gaps": net(
+        {"seldom": "uvw", "rarely": "pq", "kind": "xy", "last": "12"},
+        {"rarely": ["seldom"], "kind": ["seldom", "rarely"], "last": ["kind"]},
+        hidden=["last"],
+    ),
     "overdispersed counts": process("c", "Matern12(t)", likelihood="negative_binomial"),
 }  # fmt: skip
 
@@ -87,13 +103,18 @@ def test_a_short_form_is_its_graph(name):
 
 
 def test_every_model_file_of_these_families_is_covered():
-    families = {"mixture", "hmm", "gaussian_process", "latent_features"}
+    families = {"mixture", "hmm", "gaussian_process", "latent_features", "bayes_net"}
     files = {path.stem for path in MODELS.glob("*.yaml") if bl.load(path).model.family in families}
-    # Everything is given; numbers of components and of features that are sampled have no density.
-    assert files == {*SHORT, "umbrella", "geyser_number", "shapes"}
+    # Everything is given; numbers of components and of features that are sampled, unknown structures and decisions have
+    # no density; variables of a net that are continuous have a graph only.
+    given, sampled = {"umbrella", "asia", "sprinkler"}, {"geyser_number", "shapes"}
+    structures = {"asia_structure", "birth_weight_structure", "crime_structure", "pumps_hidden", "sachs"}
+    assert files == {*SHORT, *given, *sampled, *structures, "oil", "timber_net"}
 
 
 def test_what_the_machine_does_not_know_is_named():
+    with pytest.raises(NotLowered, match="a continuous variable of a net"):
+        Source(MODELS / "timber_net.yaml").posterior(None).machine_model()
     with pytest.raises(NotLowered, match="approximation: hsgp"):
         posterior(process("a", approximation="hsgp")).machine_model()
 

@@ -13,7 +13,7 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.errors import DataError, OptionError, listed
-from bayeslab.families.bayes_net import unknown_structure
+from bayeslab.families.bayes_net import density, unknown_structure
 from bayeslab.families.bayes_net.local_distributions.contract import Rows
 from bayeslab.families.bayes_net.net import Net, Resolved, parameter_values, resolved
 from bayeslab.families.bayes_net.spec import BayesNet
@@ -31,6 +31,8 @@ from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.latents.networks.sampling import forward_sample
 from bayeslab.posterior.answer import EMPlan, Plan
 from bayeslab.posterior.contract import DataFinding, Draws, Named, Posterior, Purpose
+from bayeslab.posterior.machine.arrays import NotLowered
+from bayeslab.posterior.machine.model import MachineModel
 
 if TYPE_CHECKING:
     import pymc
@@ -252,6 +254,16 @@ class BayesNetPosterior(Posterior):
         if purpose == "fit" and len(self.resolved.codes):
             return pymc_graph.with_evidence(self.model, self.resolved)
         return pymc_graph.written_out(self.model, self.resolved, self.data)
+
+    def machine_model(self, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
+        if weights:
+            raise NotLowered(next(iter(weights)), "weights of the rows of a net")
+        if unknown(self.spec):
+            raise sampled("a graph")
+        net, codes, _ = self.resolved
+        if not (net.learned or net.regressions) or not len(codes):
+            raise NotLowered("the net", "nothing to learn, or no data")  # which the graph says with its place
+        return density.machine_model(self.resolved)
 
     def log_likelihoods(self, draws: Draws) -> Named:
         """Log probability of the observed cells of each row at each draw, with the others summed out."""

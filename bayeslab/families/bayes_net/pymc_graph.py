@@ -13,14 +13,14 @@ from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Dataset
 from bayeslab.errors import ModelError
 from bayeslab.families import graph as graphs
+from bayeslab.families.bayes_net.density import write_evidence, write_rows
 from bayeslab.families.bayes_net.net import Net, Resolved
 from bayeslab.families.bayes_net.normal_nodes import Linear, centred, prior_of
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.expressions import parse
 from bayeslab.language.spec import Model
-from bayeslab.latents.networks.incomplete_rows import IncompleteRows
-from bayeslab.latents.networks.junction_tree import JunctionTree
+from bayeslab.language.writer import PYMC
 
 if TYPE_CHECKING:
     import pymc
@@ -29,15 +29,9 @@ __all__ = ["with_evidence", "written_out"]
 
 
 def with_evidence(model: Model, resolved: Resolved) -> pymc.Model:
-    """Parameters, and log p(data | parameters) with everything unobserved summed out.
-
-    The missing cells of a row fall into groups that the observed cells separate; equal groups are summed out once, and
-    only the widest need the junction tree.
-    """
+    """Parameters, and log p(data | parameters) with everything unobserved summed out."""
     import pymc as pm
     import pytensor.tensor as pt
-
-    from bayeslab.evidence import log_evidence
 
     net, codes, values = resolved
     if not net.learned and not net.regressions:
@@ -64,30 +58,8 @@ def with_evidence(model: Model, resolved: Resolved) -> pymc.Model:
             )
             pm.Normal(v, mean, sd, observed=values[:, column[v]])
         if net.states:
-            flat = pt.concatenate([tables[v].ravel() for v in net.states])
-            rows = IncompleteRows.of(net.states, net.parents, codes)
-            terms = [
-                log_evidence("bayeslab.latents.networks.counting_kernels:evidence_of_tables", flat, *rows.kernel_arrays)
-            ]
-            if len(rows.wide):
-                tree = JunctionTree.of(net.network(_prior_means(net)))
-                kernel = "bayeslab.latents.networks.tree_kernels:log_evidence_and_gradient"
-                terms.append(log_evidence(kernel, flat, rows.wide, rows.wide_weights, *tree.arrays))
-            pm.Potential("evidence", sum(terms, start=pt.constant(0.0)))
+            write_evidence(PYMC, net, codes, tables)
     return built
-
-
-def _prior_means(net: Net) -> Callable[[str], Any]:
-    """A value of every unknown: the junction tree needs only the shapes."""
-    rows = {one.rows.name: (v, one.rows) for v, one in net.locals.items() if one.rows is not None}
-
-    def value(name: str) -> Any:
-        if name in rows:
-            v, prior = rows[name]
-            return (prior.concentration / prior.concentration.sum(axis=1, keepdims=True)).reshape(net.shape(v))
-        return 0.5
-
-    return value
 
 
 def _normal(built: pymc.Model, node: Linear, codes: list[Any], values: list[Any]) -> tuple[Any, Any]:
@@ -156,18 +128,8 @@ def _parameters(model: Model, resolved: Resolved, *, dims: bool) -> pymc.Model:
             if name not in built.coords:
                 built.add_coord(name, values.tolist())
         for v, one in net.locals.items():
-            if one.rows is None:
-                continue
-            shape = net.shape(v)
-            concentration = one.rows.concentration.reshape(shape)
-            # Start in the middle of the prior, perturbed so that hidden states do not start alike.
-            start = concentration * _nudge(v, shape)
-            pm.Dirichlet(
-                one.rows.name,
-                concentration,
-                initval=start / start.sum(axis=-1, keepdims=True),
-                **({"dims": net.dims(v)} if dims else {"shape": shape}),
-            )
+            if one.rows is not None:
+                write_rows(PYMC, net, v, net.dims(v) if dims else ())
         for v in net.regressions:
             _coefficients(net.linears[v], resolved, dims=dims)
     return built
@@ -198,12 +160,6 @@ def _coefficients(node: Linear, resolved: Resolved, *, dims: bool) -> None:
         pm.Deterministic(intercept, middle - (slopes * centres).sum(axis=-1), **along(intercept))
     else:
         pm.Deterministic(intercept, middle, **along(intercept))
-
-
-def _nudge(variable: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Perturbation factors near one, the same in every process."""
-    seed = int.from_bytes(variable.encode()[:8].ljust(8, b"\0"), "little")
-    return np.exp(0.1 * np.random.default_rng(seed).standard_normal(shape))
 
 
 def _values(built: pymc.Model, net: Net) -> Callable[[str], Any]:

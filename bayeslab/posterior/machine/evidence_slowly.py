@@ -558,7 +558,49 @@ def _series(
     return float(-0.5 * ((gap**2 + np.log(2 * np.pi * sigma**2)).sum() + z @ z + log_det))
 
 
+# -------------------------------------------------------------------------------------- Bayes nets
+
+
+def _tables(
+    parameters: np.ndarray,
+    observed: np.ndarray,
+    groups: np.ndarray,
+    begins: np.ndarray,
+    weights: np.ndarray,
+    cards: np.ndarray,
+    strides: np.ndarray,
+    offsets: np.ndarray,
+    completions: np.ndarray,
+) -> float:
+    """Tables of a Bayes net: the missing cells of each group are summed out one after the other."""
+    with np.errstate(divide="ignore"):
+        total = observed[observed > 0] @ np.log(parameters[observed > 0])
+    for begin, weight in zip(begins.tolist(), weights.tolist(), strict=True):
+        k, q = groups[begin : begin + 2].tolist()
+        variables, families, places = np.split(groups[begin + 2 : begin + 2 + k + 2 * q], [k, k + q])
+        factors, scale = list[tuple[np.ndarray, list[int]]](), 0.0
+        for f, place in zip(families.tolist(), places.tolist(), strict=True):
+            axes = [v for v in variables.tolist() if strides[f, v] > 0]
+            digits = np.meshgrid(*(np.arange(cards[v]) * strides[f, v] for v in axes), indexing="ij")
+            factors.append((parameters[offsets[f] + place + sum(digits)], axes))
+        for v in variables.tolist():
+            mine = [factor for factor in factors if v in factor[1]]
+            axes = sorted({axis for _, each in mine for axis in each})
+            number = {axis: i for i, axis in enumerate(axes)}
+            operands = [part for array, each in mine for part in (array, [number[axis] for axis in each])]
+            rest = [axis for axis in axes if axis != v]
+            product = np.einsum(*operands, [number[axis] for axis in rest])
+            largest = float(product.max())
+            if not largest > 0.0:
+                return -np.inf
+            scale += np.log(largest)
+            factors = [factor for factor in factors if v not in factor[1]] + [(product / largest, rest)]
+        total += weight * (scale + sum(float(np.log(array)) for array, _ in factors))
+    return float(total)
+
+
 _TWINS: dict[tuple[str, str], Any] = {
+    ("counting_kernels", "evidence_of_tables"): _tables,
     ("markov_kernels", "log_evidence_and_gradient"): _chain,
     ("markov_kernels", "gaussian_log_evidence_and_gradient"): _normal_chain,
     ("component_kernels", "log_evidence_and_gradient"): _components,
