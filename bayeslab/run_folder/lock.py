@@ -21,10 +21,13 @@ def this_process() -> dict[str, Any]:
 
 
 def _began(pid: int) -> int | None:
-    """Start time of a process in ticks since boot; None if it cannot be read."""
+    """Start time of a process in ticks since boot; None if it cannot be read, or the process has ended.
+
+    An ended process keeps its number until its parent asks for its exit status, which in a container can take long.
+    """
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        return int(stat.rpartition(")")[2].split()[19])
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return None if state in ("Z", "X") else int(fields[18])
     except (OSError, ValueError, IndexError):
         return None
 

@@ -510,6 +510,23 @@ def report_of(run: Path, capsys) -> str:
     return (run / "report.html").read_text()
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no process table in files")
+def test_a_process_that_ended_and_keeps_its_number_is_not_running():
+    """Until its parent asks for the exit status."""
+    code = "import json, sys\nfrom bayeslab.run_folder.lock import this_process\n"
+    code += "print(json.dumps(this_process()), flush=True)\nsys.stdin.read()"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    described = json.loads(process.stdout.readline())
+    assert lock.alive(described)
+    os.kill(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert not lock.alive(described)
+    process.communicate()
+
+
 def test_the_lock_of_a_killed_process_is_taken_over(run, whole, holder):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
