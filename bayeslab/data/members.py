@@ -87,6 +87,8 @@ def members_of(term: MemberTerm, data: Data, complete: np.ndarray) -> Members:
         codes.append(empty.places(data.labels[name])[np.broadcast_to(np.asarray(part), n)[complete]])
     weights = np.ones((len(complete), len(term.factors)))
     for k, name in enumerate(term.weights):
+        if data.term(name, missing=True).codes is not None and data.labels[name].dtype.kind not in "iuf":
+            raise _bad(f"{term.title}: the weights '{name}' hold text, and are to hold numbers", code="not-numbers")
         weights[:, k] = np.broadcast_to(np.asarray(data.term(name, missing=True).value, float), n)[complete]
         bad = ~((weights[:, k] >= 0) & np.isfinite(weights[:, k]))
         if np.any(bad):

@@ -65,6 +65,9 @@ def densities(
 def _curve(panel: Any, values: np.ndarray, colour: str, label: str | None, within: Any = None) -> None:
     """A kernel density of the central 95 % of values, as high as the panel."""
     finite = values[np.isfinite(values)]
+    if not finite.size:
+        plain(panel)
+        return
     low, high = np.quantile(finite, [0.025, 0.975])
     edges = bounds(finite)
     low, high = limits(float(low), float(high), 0.1, edges)

@@ -196,6 +196,10 @@ class Posterior(ABC):
         """Names of the observed nodes whose values the model predicts."""
         return self.model.outcomes(self.data.names())
 
+    def data_columns(self) -> Collection[str]:
+        """Names of the columns that nodes of the same name are; default: all columns of the data."""
+        return self.data.dataset.columns.keys()
+
     def observed(self) -> tuple[str, ...]:
         """Names of the columns or nodes through which data enter the density.
 

@@ -100,7 +100,8 @@ def prior_groups(posterior: Posterior, draws: int, seed: int) -> dict[str, xr.Da
     _refuse_flat(nodes)
     drawn = posterior.ordered(nodes.draw([*nodes.random, *nodes.computed], {}, derived(seed, "prior"), draws))
     # Predictors with a distribution are simulated with the outcomes.
-    observed = {*posterior.outcomes(), *(name for name in nodes.random if name in posterior.data.dataset.columns)}
+    columns = posterior.data_columns()
+    observed = {*posterior.outcomes(), *(name for name in nodes.random if name in columns)}
     coords = {"chain": np.array([0]), "draw": np.arange(draws)}
     attrs = {"seed": seed, "model_digest": posterior.model.digest(), "creation_library": "bayeslab"}
     shaped = {name: values[None] for name, values in drawn.items()}

@@ -9,7 +9,7 @@ Bayesian workflow. Journal of the Royal Statistical Society A 182(2), 389-402. a
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import product
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.errors import ModelError, OptionError
+from bayeslab.errors import ModelError, OptionError, listed
 from bayeslab.language.nodes import nodes_of
 from bayeslab.memory import check_draws
 from bayeslab.plots.priors import densities
@@ -132,7 +132,19 @@ class Priors:
         return pd.DataFrame(list(rows.values()), index=index, columns=_COLUMNS)
 
     def plot(self) -> Any:
-        """Draw the density of each prior, and the prior predictive distribution of each outcome over the data."""
+        """Draw the density of each prior, and the prior predictive distribution of each outcome over the data.
+
+        Raises
+        ------
+        ModelError
+            A prior is improper, so that nothing is drawn from it.
+        """
+        if self.improper:
+            raise ModelError(
+                f"the priors of {listed(self.improper)} are improper, so that there are no densities to draw: give them"
+                " proper ones",
+                code="improper",
+            )
         return densities(
             f"{self.name}: priors",
             {label: (self.texts[label], values) for label, values in self.draws.items()},
@@ -250,6 +262,8 @@ def _values(drawn: xr.Dataset, label: str) -> Array | None:
         return None
     values = drawn[name].transpose("chain", "draw", ...)
     array = values.to_numpy().astype(float)
+    if array.ndim == 4 and _correlations(array):
+        array = array[:, :, *np.tril_indices(array.shape[2], -1)]
     array = array.reshape(array.shape[0] * array.shape[1], -1)
     if bracket:
         dims = values.dims[2:]
@@ -260,6 +274,12 @@ def _values(drawn: xr.Dataset, label: str) -> Array | None:
         array = array[:, [labels.index(inside.removesuffix("]"))]]
     flat: Array = array.ravel()
     return flat[:: -(-flat.size // _VALUES)]
+
+
+def _correlations(array: Array) -> bool:
+    """Whether each draw is a matrix of correlations, whose diagonal is 1 and no parameter."""
+    square = array.shape[2] == array.shape[3] > 1
+    return square and np.allclose(np.diagonal(array, axis1=2, axis2=3), 1.0) and np.allclose(array, array.mT)
 
 
 def _positions(values: xr.DataArray, dim: Any) -> NDArray[np.str_]:
@@ -301,8 +321,13 @@ def _repeated(weights: Array) -> NDArray[np.intp]:
 def _quantiles(values: Array | None) -> tuple[float, float, float]:
     if values is None or not values.size:
         return (np.nan, np.nan, np.nan)
-    low, middle, high = np.quantile(values, _QUANTILES)
+    low, middle, high = _between(values, _QUANTILES)
     return float(low), float(middle), float(high)
+
+
+def _between(values: Array, at: Sequence[float]) -> Array:
+    """Quantiles; of infinite values, between which there is nothing to interpolate, those that occur."""
+    return np.quantile(values, at, method="inverted_cdf" if np.isinf(values).any() else "linear")
 
 
 def sparkline(values: Array | None) -> str:
@@ -313,10 +338,12 @@ def sparkline(values: Array | None) -> str:
     """
     if values is None or not values.size:
         return ""
-    low, high = np.quantile(values, [0.025, 0.975])
+    low, high = _between(values, [0.025, 0.975])
     if not (np.isfinite([low, high]).all() and high > low):
         return ""
     counts, _ = np.histogram(values, _WIDTH, (low, high))
+    if not counts.any():  # two values, and none between the quantiles
+        return ""
     heights = np.ceil(counts / counts.max() * (len(_BARS) - 1)).astype(int)
     return "".join(_BARS[height] for height in heights)
 
@@ -332,7 +359,11 @@ def _numbers(values: tuple[float, float, float]) -> list[str]:
         return ["", "", ""]
     gap = min(g for g in (middle - low, high - middle, 1.0) if g > 0.0)
     step = 10.0 ** (math.floor(math.log10(gap)) - 2)
-    return [f"{round(value / step) * step + 0.0:.3g}" for value in values]
+    # Numbers beyond the largest float are infinite, and so are their differences.
+    steps = (value / step for value in values)
+    return [
+        f"{round(s) * step + 0.0 if math.isfinite(s) else value:.3g}" for s, value in zip(steps, values, strict=True)
+    ]
 
 
 def _aligned(lines: list[tuple[str, ...]]) -> str:

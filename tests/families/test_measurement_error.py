@@ -189,6 +189,17 @@ def test_wrong_terms_are_refused_in_one_line_with_their_place(formula, code, mat
         bl.check(regression(formula, likelihood), table())
 
 
+def test_all_formulas_have_the_same_errors_of_a_measurement():
+    model = regression({"mu": "y ~ me(x, e)", "sigma": "~ me(x, 1)"})
+    with refused("model.conflict", "different errors", where="model.formula.sigma"):
+        bl.check(model, table())
+
+
+def test_a_group_that_would_share_the_sd_of_true_values_is_refused():
+    with refused("model.name-clash", "'sd_me_x'", where="model.formula"):
+        bl.check(regression("y ~ me(x, e) + (1 | me_x)"), table().assign(me_x=table()["h"]))
+
+
 def test_priors_are_by_name():
     named = Source(
         regression("y ~ me(x, e)", priors={"mean_me_x": "Normal(0, 9)", "me(x, e)": "Normal(0, 1)"})

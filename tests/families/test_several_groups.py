@@ -82,6 +82,7 @@ WRITTEN = {
     "one": (f"y ~ x + {WEIGHTED}", "gaussian"),
     "numbers": ("count ~ 0 + x + (1 | mm(i, j)) + (1 | i)", "poisson"),
     "sigma": ({"mu": "y ~ (1 | g)", "sigma": f"~ x + {WEIGHTED}"}, "student_t"),
+    "both": ({"mu": "y ~ (1 | mm(g, h))", "sigma": f"~ {WEIGHTED}"}, "gaussian"),
 }
 
 
@@ -111,6 +112,16 @@ def test_the_machine_has_the_density_of_the_model_written_out(name):
         for key in one.names:
             np.testing.assert_allclose(mine[key], theirs[key], rtol=1e-8, atol=1e-8 * np.abs(gradient).max())
     np.testing.assert_allclose(offsets, offsets[0], rtol=0, atol=1e-9 * max(1, abs(value)))
+
+
+def test_two_formulas_have_separate_effects_of_the_same_groups():
+    data, rng = table(), np.random.default_rng(2)
+    u, s = rng.normal(size=6), 0.5 * rng.normal(size=6)
+    posterior = Source(regression(*WRITTEN["both"])).posterior(data)
+    draws = {"Intercept": 0.3, "u_mm_g_h": u, "Intercept_sigma": -0.2, "u_sigma_mm_g_h": s}
+    ((_, each),) = posterior.log_likelihoods({n: np.asarray(value)[None] for n, value in draws.items()}).values()
+    law = stats.norm(0.3 + design(data, weighted=False) @ u, np.exp(-0.2 + design(data) @ s))
+    np.testing.assert_allclose(each[0], law.logpdf(data["y"]), rtol=1e-10)
 
 
 def test_numbers_are_levels_as_names_are():
@@ -172,6 +183,7 @@ def test_new_rows_have_the_weighted_mean_of_the_effects_of_their_groups(fit):
         ("y ~ mm(g, h)", "model.unknown-function", "'mm'"),
         ("y ~ (1 | mm(g, h)) + (1 | mm(g, h))", "model.duplicate", "leave out one"),
         ("y ~ (1 | mm(g, h, weights=[w, less]))", "data.out-of-range", "'less' is -1 in row 1"),
+        ("y ~ (1 | mm(g, h, weights=[w, g]))", "data.not-numbers", "'g'"),
         ("y ~ (1 | mm(g, h, weights=[none, none]))", "data.out-of-range", "all weights are 0 in row 1"),
         ("y ~ (1 | mm(g, code))", "data.not-states", "'7'"),
         ("h ~ (1 | mm(i, j))", "model.unsupported", "categorical"),

@@ -93,6 +93,39 @@ def test_an_improper_prior_is_named_and_nothing_is_drawn():
     assert "improper: m." in str(shown) and "Flat()" in str(shown) and shown.frame["50%"].isna().all()
 
 
+def test_an_improper_prior_has_no_picture():
+    model = bl.Model(model={"family": "graph", "nodes": {"m": "Flat()", "y[obs_id]": "Normal(m, 1)"}})
+    with refused("model.improper", "'m'"):
+        bl.priors(model, {"y": [1.0, 2.0]}).plot()
+
+
+def test_the_diagonal_of_correlations_is_no_parameter():
+    """Of two effects under LKJ(2), (1 + r) / 2 is Beta(2, 2)."""
+    rng = np.random.default_rng(1)
+    data = {"y": rng.normal(size=20), "g": np.array(["a", "b"] * 10)}
+    formula = {"mu": "y ~ 1 + (1 | p | g)", "sigma": "~ 1 + (1 | p | g)"}
+    shown = bl.priors(bl.Model(model=bl.Regression(formula=formula), seed=1), data, DRAWS)
+    assert shown.texts["corr_g_p"] == "LKJ(2)" and shown.draws["corr_g_p"].shape == (DRAWS,)
+    law = stats.beta(2, 2, loc=-1, scale=2)
+    for quantile in (0.055, 0.5, 0.945):
+        assert near(shown.draws["corr_g_p"], quantile, law.ppf(quantile), law.pdf(law.ppf(quantile)))
+
+
+def test_a_column_called_as_a_parameter_is_no_outcome_if_no_formula_uses_it():
+    rng = np.random.default_rng(1)
+    data = {"y": rng.normal(size=20), "x": rng.normal(size=20), "b": rng.normal(size=20), "sigma": rng.normal(size=20)}
+    shown = bl.priors(bl.Model(model=bl.Regression(formula="y ~ x"), seed=1), data, 100)
+    assert [outcome.name for outcome in shown.implied] == ["y"]
+    assert {"b[x]", "sigma"} <= shown.draws.keys()
+
+
+def test_outcomes_beyond_the_largest_float_are_infinite():
+    nodes = {"m": "Normal(0, 5000)", "y[obs_id]": "LogNormal(m, 1)"}
+    shown = bl.priors(bl.Model(model={"family": "graph", "nodes": nodes}, seed=1), {"y": [1.0, 2.0, 3.0]}, 200)
+    row = shown.outcomes.loc[("y", "prior")]
+    assert row["5.5%"] == 0.0 and row["94.5%"] == np.inf and "inf" in str(shown)
+
+
 def test_what_has_no_priors_is_refused():
     with refused("model.no-graph"):
         bl.priors(learner())
@@ -115,5 +148,5 @@ def test_a_picture_has_a_panel_for_each_prior_and_outcome():
 
 def test_shapes():
     assert sparkline(np.linspace(0, 1, 1_000)) == "█" * 16
-    assert sparkline(np.ones(5)) == sparkline(None) == ""
+    assert sparkline(np.ones(5)) == sparkline(None) == sparkline(np.array([0.0, 1.0])) == ""
     assert sparkline(np.random.default_rng(1).exponential(size=10_000))[0] == "█"

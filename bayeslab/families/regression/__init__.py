@@ -146,16 +146,22 @@ def check(model: Model, columns: set[str] | None) -> None:
                 name,
                 code="unsupported",
             )
-    errors = [
-        factor.text
-        for each in formulas.all.values()
-        for term in each.common.terms
-        for factor in term
-        if factor.measured
-    ]
+    errors: dict[str, str] = {}
+    for parameter, each in formulas.all.items():
+        for factor in (factor for term in each.common.terms for factor in term if factor.measured):
+            from bayeslab.language.term_reader import bound_arguments, shown  # loads formulae, and pandas with it
+
+            name = shown(bound_arguments(factor.expression)["x"])
+            if errors.setdefault(name, factor.text) != factor.text:
+                raise ModelError(
+                    f"{factor.text} and {errors[name]} have the same measurements with different errors",
+                    path=formulas.path(parameter),
+                    code="conflict",
+                )
     if errors and spec.weights:
+        first = next(iter(errors.values()))
         raise problem(
-            f"weights would count the response of a row several times for one true value of {errors[0]}, and sigma"
+            f"weights would count the response of a row several times for one true value of {first}, and sigma"
             " could shrink to 0: repeat the rows instead",
             "weights",
             code="unsupported",
@@ -181,7 +187,7 @@ def _check_further(spec: Regression) -> None:
             alike = "psi" if name in ("zi", "hu") and "psi" in chosen.auxiliary else ""
             mean = spec.formulas.mean
             can = [PREDICTED, *chosen.auxiliary]
-            can += mean.columns if isinstance(mean, NonLinear) else []
+            can += [name for name in mean.columns if name not in can] if isinstance(mean, NonLinear) else []
             raise problem(
                 f"'{name}' is no parameter of {spec.likelihood} that a formula can predict"
                 + (f", and the formula of '{PREDICTED}' does not use it" if inner else "")

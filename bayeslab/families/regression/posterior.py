@@ -82,6 +82,10 @@ class RegressionPosterior(Posterior):
         """The data of the graph: complete rows, the response, the design matrix."""
         return self.lowered.data
 
+    def data_columns(self) -> Collection[str]:
+        """The columns that the formulas use: a table may have others, called as parameters are."""
+        return self.lowered.data.dataset.columns.keys()
+
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         """The regression as a PyMC graph.
 

@@ -253,7 +253,17 @@ class Writer:
             out |= {"contrasts", "response_level", "response_contrast"}
         out |= {f"{name}_slopes" for name in self.spec.missing}
         out |= {f"{word}_{each.of}" for each in self._measured() for word in ("mean", "sd", "true", "error")}
-        out |= self._parts_of_groups("")
+        of_groups = self._parts_of_groups("")
+        if clash := sorted({f"sd_{each.of}" for each in self._measured()} & of_groups):
+            raise problem(
+                f"'{clash[0]}' would be a part of a predictor measured with error, and of the effects of a group:"
+                " rename the grouping factor under data.rename",
+                "formula",
+                code="name-clash",
+            )
+        out |= of_groups
+        # The groups of which a row has several are one dimension in all formulas.
+        out |= {several.name for design in self.designs.values() for several in design.members}
         joint = {f"{group.name}_{group.id}" for d in self.designs.values() for group in d.groups if group.id}
         joint = {f"corr_{label}" for label in joint} | {
             f"{label}_effect{end}" for label in joint for end in ("", "_2", "_with")
@@ -317,7 +327,7 @@ class Writer:
             out |= more
         for several in self.designs[parameter].members:
             label, places = Names(parameter).group(several.name), range(1, len(several.factors) + 1)
-            out |= {several.name, *(f"{word}_{label}" for word in ("u", "sd"))}
+            out |= {f"{word}_{label}" for word in ("u", "sd")}
             out |= {f"{word}_{label}_{k}" for word in ("member", "weight", "place") for k in places}
         for rise in self.designs[parameter].rises:
             label, of = Names(parameter).group(rise.name), Names(parameter).group(rise.of)
