@@ -197,8 +197,11 @@ class Posterior(ABC):
         return self.model.outcomes(self.data.names())
 
     def data_columns(self) -> Collection[str]:
-        """Names of the columns that nodes of the same name are; default: all columns of the data."""
-        return self.data.dataset.columns.keys()
+        """Names of the columns that nodes of the same name are, besides outcomes; default: none.
+
+        A table may have other columns, called as parameters are.
+        """
+        return ()
 
     def observed(self) -> tuple[str, ...]:
         """Names of the columns or nodes through which data enter the density.

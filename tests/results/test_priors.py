@@ -150,3 +150,10 @@ def test_shapes():
     assert sparkline(np.linspace(0, 1, 1_000)) == "█" * 16
     assert sparkline(np.ones(5)) == sparkline(None) == sparkline(np.array([0.0, 1.0])) == ""
     assert sparkline(np.random.default_rng(1).exponential(size=10_000))[0] == "█"
+
+
+def test_a_column_that_a_mixture_does_not_use_may_have_the_name_of_a_parameter():
+    rng = np.random.default_rng(1)
+    data = {"y": rng.normal(size=20), "mean": rng.normal(size=20), "weights": np.ones(20)}
+    shown = bl.priors(bl.Model(model=bl.Mixture(columns=["y"], components=2), seed=1), data, 50)
+    assert {"mean", "weights"} <= shown.draws.keys() and [outcome.name for outcome in shown.implied] == ["y"]

@@ -306,6 +306,10 @@ class GraphPosterior(Posterior):
                 out.append((f"{word} in the node '{node.name}'", None))
         return out
 
+    def data_columns(self) -> Collection[str]:
+        """All columns: a node with the name of a column is observed."""
+        return self.data.dataset.columns.keys()
+
     def machine_model(self, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
         return lowered(self.model, self.data, weights=weights)
 

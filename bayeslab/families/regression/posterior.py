@@ -83,7 +83,7 @@ class RegressionPosterior(Posterior):
         return self.lowered.data
 
     def data_columns(self) -> Collection[str]:
-        """The columns that the formulas use: a table may have others, called as parameters are."""
+        """The columns that the formulas use."""
         return self.lowered.data.dataset.columns.keys()
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
