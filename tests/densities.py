@@ -13,7 +13,11 @@ import pytensor.tensor as pt
 from pytensor.compile.mode import Mode
 from pytensor.graph.replace import clone_replace
 
-__all__ = ["Density", "agree", "agree_by_name"]
+import bayeslab as bl
+from bayeslab.posterior.machine.density import MachineDensity
+from bayeslab.preparation import Source
+
+__all__ = ["Density", "agree", "agree_by_name", "machines_agree"]
 
 # Graphs are evaluated a few times: compiling them would take longer.
 _MODE = Mode("py", "fast_compile")
@@ -142,3 +146,21 @@ def _jacobians(flat: Any, wrt: list[Any]) -> list[Any]:
     """Of a vector by each of some variables, (n, size)."""
     found = pytensor.gradient.jacobian(flat, wrt, disconnected_inputs="ignore")
     return [j.reshape((flat.shape[0], -1)) for j in found]
+
+
+def machines_agree(first: bl.Model, second: bl.Model, data: Any) -> None:
+    """That two models have the same differences of log densities, and the same gradients, as programs of the machine."""
+    one, other = (MachineDensity(Source(m).posterior(data).machine_model(), _no_graph) for m in (first, second))
+    rng, offsets, value = np.random.default_rng(1), list[float](), 0.0
+    for _ in range(3):
+        point = {key: 0.4 * rng.standard_normal(shape) for key, shape in zip(one.names, one.shapes, strict=True)}
+        (value, gradient), (expected, slopes) = one(one.flat(point)), other(other.flat(point))
+        offsets.append(value - expected)
+        mine, theirs = one.split(gradient), other.split(slopes)
+        for key in one.names:
+            np.testing.assert_allclose(mine[key], theirs[key], rtol=1e-8, atol=1e-8 * np.abs(gradient).max())
+    np.testing.assert_allclose(offsets, offsets[0], rtol=0, atol=1e-9 * max(1, abs(value)))
+
+
+def _no_graph() -> Any:
+    raise AssertionError("the machine knows the whole model")

@@ -13,7 +13,7 @@ from scipy import stats
 import bayeslab as bl
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.preparation import Source
-from tests.densities import agree
+from tests.densities import agree, machines_agree
 from tests.refusals import refused
 
 GROUPS = list("abcdef")
@@ -99,19 +99,7 @@ def test_the_density_is_that_of_the_model_written_out(name):
 def test_the_machine_has_the_density_of_the_model_written_out(name):
     formula, likelihood = WRITTEN[name]
     model = regression(formula, likelihood)
-    one, other = (
-        MachineDensity(Source(m).posterior(table()).machine_model(), lambda: None)
-        for m in (model, bl.expand(model, table()))
-    )
-    rng, offsets = np.random.default_rng(1), []
-    for _ in range(3):
-        point = {key: 0.4 * rng.standard_normal(shape) for key, shape in zip(one.names, one.shapes, strict=True)}
-        (value, gradient), (expected, slopes) = one(one.flat(point)), other(other.flat(point))
-        offsets.append(value - expected)
-        mine, theirs = one.split(gradient), other.split(slopes)
-        for key in one.names:
-            np.testing.assert_allclose(mine[key], theirs[key], rtol=1e-8, atol=1e-8 * np.abs(gradient).max())
-    np.testing.assert_allclose(offsets, offsets[0], rtol=0, atol=1e-9 * max(1, abs(value)))
+    machines_agree(model, bl.expand(model, table()), table())
 
 
 def test_two_formulas_have_separate_effects_of_the_same_groups():
