@@ -1,4 +1,7 @@
-"""A Bayes net to click on: the page's script computes all posteriors exactly, by variable elimination."""
+"""A Bayes net to click on: the page's script computes all posteriors exactly, by variable elimination.
+
+Of larger networks the page has the posteriors given each single finding, computed beforehand.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,23 @@ from bayeslab.latents.networks.mixed_network import MixedNetwork
 from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.networks import Network
 from bayeslab.report.markup import Markup, element, joined, paragraph
+from bayeslab.report.single_findings import single_findings, too_large
 
 __all__ = ["network_panel"]
 
-# Maximum numbers of variables, of probabilities in all tables, and of cells of a table during elimination.
+# Maximum numbers of variables, of probabilities in all tables, and of cells of a table during elimination, that the
+# page computes with; and of bytes of buttons with single findings.
 _VARIABLES, _PROBABILITIES, _CELLS = 60, 30_000, 50_000
+_BYTES = 2_900_000
 
 
-def network_panel(net: Network) -> Markup:
+def network_panel(net: Network, share: float = 1.0) -> Markup:
     """The states of every variable as buttons with their probabilities.
+
+    Parameters
+    ----------
+    share
+        The part of the limits on time and size that a network too large for the page's script may use.
 
     Raises
     ------
@@ -39,17 +50,23 @@ def network_panel(net: Network) -> Markup:
     scopes = [[*(place[parent] for parent in plain.parents[name]), place[name]] for name in names]
     cells = sum(int(np.size(plain.tables[name])) for name in names)
     if len(names) > _VARIABLES or cells > _PROBABILITIES or _largest(scopes, sizes) > _CELLS:
-        raise OptionError(
-            f"the network is too large to compute in a page ({len(names):,} variables, {cells:,} probabilities)",
-            code="too-large",
-        )
+        about, made = _looked_up(net, share)
+    else:
+        about, made = _computed(net, plain, scopes)
+    note = paragraph("Without JavaScript the buttons have no effect.", class_="mute noscript")
+    return joined([about, made, note])
+
+
+def _computed(net: Network, plain: DiscreteNetwork, scopes: Sequence[Sequence[int]]) -> tuple[Markup, Markup]:
+    """Buttons for any findings and interventions: the page has the tables of the network."""
+    names = list(plain.states)
     answer = net.query()
     boxes = [
         _box(k, name, plain.states[name], [float(p) for p in answer[name].values()]) for k, name in enumerate(names)
     ]
     content = {
         "names": names,
-        "sizes": sizes,
+        "sizes": [len(plain.states[name]) for name in names],
         "factors": [
             {"of": scope, "values": [float(f"{p:.15g}") for p in np.ravel(plain.tables[name])]}
             for scope, name in zip(scopes, names, strict=True)
@@ -67,8 +84,37 @@ def network_panel(net: Network) -> Markup:
         class_="net",
         data_net=json.dumps(content, separators=(",", ":")),
     )
-    note = paragraph("Without JavaScript the buttons have no effect.", class_="mute noscript")
-    return joined([paragraph(about), made, note])
+    return paragraph(about), made
+
+
+def _looked_up(net: Network, share: float) -> tuple[Markup, Markup]:
+    """Buttons for one finding at a time: the page has the posteriors, to four digits."""
+    found = single_findings(net, share)
+    sizes = [len(states) for states in net.states.values()]
+    prior = iter(found.prior / 1e4)
+    boxes = [
+        _box(k, name, states, [next(prior) for _ in states], intervene=False)
+        for k, (name, states) in enumerate(net.states.items())
+    ]
+    content = {"sizes": sizes, "impossible": found.impossible, "table": found.table}
+    about = (
+        "Click on a state to observe it, and again to take it back. This network is too large to compute in a page,"
+        " which therefore holds single findings only: the exact probabilities of all variables given one state of one"
+        " variable, to four digits. For several findings at once, or an intervention, use ",
+        element("code", "bayeslab query"),
+        ".",
+    )
+    made = element(
+        "div",
+        element("p", "Nothing is observed.", class_="answer", aria_live="polite"),
+        element("ol", class_="changed"),
+        *boxes,
+        class_="net",
+        data_singles=json.dumps(content, separators=(",", ":")),
+    )
+    if len(made.encode()) > share * _BYTES:
+        raise too_large(net)
+    return paragraph(*about), made
 
 
 def _value_of_information(names: Sequence[str]) -> Markup:
@@ -89,7 +135,7 @@ def _value_of_information(names: Sequence[str]) -> Markup:
     )
 
 
-def _box(k: int, name: str, states: Sequence[str], probabilities: Sequence[float]) -> Markup:
+def _box(k: int, name: str, states: Sequence[str], probabilities: Sequence[float], *, intervene: bool = True) -> Markup:
     buttons = [
         element(
             "button",
@@ -104,8 +150,9 @@ def _box(k: int, name: str, states: Sequence[str], probabilities: Sequence[float
         for j, (state, p) in enumerate(zip(states, probabilities, strict=True))
     ]
     check = element("label", element("input", type="checkbox", data_do=k), " intervene", class_="mute small")
+    inside = [*buttons, check] if intervene else buttons
     return element(
-        "div", element("div", name, class_="head"), *buttons, check, class_="variable", role="group", aria_label=name
+        "div", element("div", name, class_="head"), *inside, class_="variable", role="group", aria_label=name
     )
 
 

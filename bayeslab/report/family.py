@@ -147,7 +147,7 @@ def _network(fit: Fitted) -> Markup:
         "figcaption", "Probabilities of the states without evidence, at the posterior means of the tables."
     )
     try:
-        clickable = network_panel(network(fit))
+        clickable = network_panel(network(fit), share=0.25)
     except BayeslabError as error:
         clickable = paragraph(f"It has no buttons: {error.message}.", class_="mute")
     return joined(

@@ -71,9 +71,9 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 .forest .controls {display: flex; flex-wrap: wrap; gap: .6em 1.4em; align-items: start} .forest label {display: grid}
 .forest select {font: inherit; color: inherit; background: var(--paper); max-width: min(24em, 85vw); min-width: 9em}
 .net {display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 230px), 1fr)); gap: .6em}
-.net > .answer, .net > .value {grid-column: 1 / -1}
+.net > :is(.answer, .value, .changed) {grid-column: 1 / -1}
 .value select {font: inherit; color: inherit; background: var(--paper); max-width: 100%}
-.value ol:empty {display: none}
+.net ol:empty {display: none}
  .net .head {margin: 0 0 .2em; font-weight: 600}
 .variable {border: 1px solid var(--line); border-radius: 4px; padding: .4em .6em}
 .net button {display: grid; grid-template-columns: minmax(0, 1fr) 5em max-content; gap: .5em;
@@ -201,8 +201,24 @@ for (const panel of document.querySelectorAll(".edges")) {
   slider.addEventListener("input", update);
   update();
 }
+// Buttons that stay pressed until the next click on them, or on another one that excludes them.
+const pressable = (buttons, excludes, update) => {
+  for (const button of buttons) {
+    button.addEventListener("click", () => {
+      const pressed = button.getAttribute("aria-pressed") === "true";
+      for (const other of buttons) if (excludes(button, other)) other.setAttribute("aria-pressed", "false");
+      button.setAttribute("aria-pressed", String(!pressed));
+      update();
+    });
+  }
+};
+const showProbability = (button, p) => {
+  button.querySelector(".p").textContent = p.toFixed(4);
+  button.querySelector(".bar span").style.width = `${100 * p}%`;
+  button.dataset.p = p;
+};
 // A discrete network: probabilities given evidence and interventions, by variable elimination.
-for (const panel of document.querySelectorAll(".net")) {
+for (const panel of document.querySelectorAll(".net[data-net]")) {
   const net = JSON.parse(panel.dataset.net), buttons = [...panel.querySelectorAll("[data-variable]")];
   const checks = [...panel.querySelectorAll("[data-do]")], answer = panel.querySelector(".answer");
   const count = (of) => of.reduce((cells, v) => cells * net.sizes[v], 1);
@@ -292,10 +308,7 @@ for (const panel of document.querySelectorAll(".net")) {
       return;
     }
     for (const button of buttons) {
-      const p = found[button.dataset.variable][button.dataset.state] / total;
-      button.querySelector(".p").textContent = p.toFixed(4);
-      button.querySelector(".bar span").style.width = `${100 * p}%`;
-      button.dataset.p = p;
+      showProbability(button, found[button.dataset.variable][button.dataset.state] / total);
     }
     const words = [...chosen].map(([v]) => `${net.names[v]} ${set.has(v) ? "set" : "observed"}`);
     const shown = total < 0.001 ? total.toExponential(3) : short(total);
@@ -303,18 +316,62 @@ for (const panel of document.querySelectorAll(".net")) {
       : "Nothing is observed.";
     value(factors, chosen, found, total);
   };
-  for (const button of buttons) {
-    button.addEventListener("click", () => {
-      const pressed = button.getAttribute("aria-pressed") === "true";
-      for (const other of buttons) {
-        if (other.dataset.variable === button.dataset.variable) other.setAttribute("aria-pressed", "false");
-      }
-      button.setAttribute("aria-pressed", String(!pressed));
-      update();
-    });
-  }
+  pressable(buttons, (one, other) => one.dataset.variable === other.dataset.variable, update);
   for (const check of checks) check.addEventListener("change", update);
   query.addEventListener("change", update);
+  update();
+}
+// A larger network: probabilities given one finding, in units of 1/10000, from a table that Python has computed.
+for (const panel of document.querySelectorAll(".net[data-singles]")) {
+  const {sizes, impossible, table} = JSON.parse(panel.dataset.singles), bytes = atob(table), most = 10;
+  const buttons = [...panel.querySelectorAll("[data-variable]")], prior = buttons.map(
+    (button) => Number(button.querySelector(".p").textContent));
+  const answer = panel.querySelector(".answer"), list = panel.querySelector(".changed");
+  const number = (k) => bytes.charCodeAt(2 * k) + 256 * bytes.charCodeAt(2 * k + 1);
+  const name = (k) => buttons[k].parentElement.getAttribute("aria-label");
+  const word = (k) => `${name(k)} = ${buttons[k].querySelector(".state").textContent}`;
+  const begins = []; // of each row; 65535 stands for all states of a variable that is as without findings
+  let at = 0;
+  for (let row = 0; row < buttons.length; row++) {
+    begins.push(at);
+    for (const size of sizes) at += number(at) === 65535 ? 1 : size;
+  }
+  const given = (row) => {
+    const found = prior.slice();
+    let k = 0, from = begins[row];
+    for (const size of sizes) {
+      if (number(from) === 65535) from += 1;
+      else for (let j = 0; j < size; j++) found[k + j] = number(from++) / 10000;
+      k += size;
+    }
+    return found;
+  };
+  const update = () => {
+    const row = buttons.findIndex((button) => button.getAttribute("aria-pressed") === "true");
+    const possible = !impossible.includes(row), found = row >= 0 && possible ? given(row) : prior;
+    buttons.forEach((button, k) => showProbability(button, found[k]));
+    answer.textContent = row < 0 ? "Nothing is observed."
+      : !possible ? `${word(row)} has probability 0.`
+      : `${word(row)} is observed; its probability was ${prior[row] ? prior[row].toFixed(4) : "below 0.0001"}.`;
+    const changed = new Map(); // the state of each other variable that changes most
+    found.forEach((p, k) => {
+      const v = buttons[k].dataset.variable, change = Math.abs(p - prior[k]);
+      if (change > 0 && v !== buttons[row].dataset.variable && !(changed.get(v)?.change >= change)) {
+        changed.set(v, {change, k});
+      }
+    });
+    const order = [...changed.values()].sort((a, b) => b.change - a.change || a.k - b.k);
+    list.replaceChildren(...order.slice(0, most).map(({k}) => {
+      const item = document.createElement("li");
+      item.textContent = `${word(k)}: from ${prior[k].toFixed(4)} to ${found[k].toFixed(4)}`;
+      return item;
+    }));
+    if (order.length) {
+      answer.textContent += ` Of the other ${sizes.length - 1} variables ${order.length} change`
+        + (order.length > most ? ", most of all these:" : ":");
+    }
+  };
+  pressable(buttons, () => true, update);
   update();
 }
 // Forest plots of rows of choice.

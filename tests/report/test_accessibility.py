@@ -13,6 +13,7 @@ import bayeslab as bl
 from bayeslab.networks import network
 from bayeslab.report.page import explorer_of, html_of
 from tests.report.browser import dom, needs_browser, scripted
+from tests.report.test_explorer import chain
 
 # The rules of WCAG 2.2 that a script can check: 1.1.1 (texts of pictures), 1.3.1 (labels, headings), 1.4.3 (contrast of
 # 4.5 to 1, of large text 3 to 1), 3.1.1 (language), 4.1.2 (names of controls), 4.1.1 (each id once).
@@ -90,6 +91,7 @@ def pages():
         "regression": html_of({"trees": trees}),
         "clusters": html_of({"galaxies": galaxies}),
         "network": explorer_of(network(Path("models/asia.yaml"))),
+        "single findings": explorer_of(chain(70)),
         "sliders": explorer_of(trees),
     }
 
@@ -97,7 +99,7 @@ def pages():
 @needs_browser
 @pytest.mark.slow(why="processes")
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("which", ["regression", "clusters", "network", "sliders"])
+@pytest.mark.parametrize("which", ["regression", "clusters", "network", "single findings", "sliders"])
 def test_reports_are_accessible(pages, which, dark, tmp_path):
     found = audited(pages[which], tmp_path, "--window-size=500,2000", dark=dark)
     assert found["texts"] > 5 and found["faults"] == []

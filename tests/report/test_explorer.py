@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
+import json
 import re
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +15,14 @@ import pytest
 
 import bayeslab as bl
 from bayeslab.errors import OptionError
+from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.networks import network
-from bayeslab.report import explorer
+from bayeslab.report import explorer, single_findings
 from bayeslab.report.explorer import network_panel
 from bayeslab.report.page import explorer_of
 from tests.cli.calls import call
 from tests.refusals import refused
-from tests.report.browser import dom, needs_browser
+from tests.report.browser import attribute, dom, needs_browser, scripted
 from tests.report.test_report import Page, check_safe
 
 ASIA = Path("models/asia.yaml")
@@ -90,10 +94,115 @@ def test_sliders_alone():
     assert page.values("data-slider") == ["0", "1"] and "article" not in page.tags
 
 
-def test_large_networks_have_no_buttons(monkeypatch):
+def chain(variables: int, states: int = 3) -> bl.Network:
+    """A chain of variables, with a side branch; the first state of the last variable is impossible."""
+    rng = np.random.default_rng(5)
+    words = {f"v{k}": tuple(f"s{j}" for j in range(states)) for k in range(variables)} | {"<side>": ("no", "yes & no")}
+    names = list(words)
+    parents = {name: (before,) for before, name in itertools.pairwise(names[:-1])} | {"<side>": ("v3",)}
+    tables = {
+        name: rng.dirichlet(np.ones(len(words[name])), [len(words[p]) for p in parents.get(name, ())]) for name in names
+    }
+    last = tables[names[-2]]
+    last[:, 0] = 0
+    last /= last.sum(axis=1, keepdims=True)
+    return network(DiscreteNetwork(words, parents, tables, "chain"))
+
+
+def single(html: str) -> tuple[dict, list[int]]:
+    """What a page with single findings holds, and the numbers of its table, decoded apart from the page's script."""
+    content = json.loads(attribute(html, "data-singles"))
+    return content, list(np.frombuffer(base64.b64decode(content["table"]), "<u2"))
+
+
+def test_larger_networks_have_single_findings(capsys, tmp_path):
+    net = chain(70)
+    net.write(tmp_path / "chain.bif")
+    path = tmp_path / "page.html"
+    assert call(capsys, "explore", tmp_path / "chain.bif", "-o", path)[0] == 0
+    page = Page(path.read_text(encoding="utf-8"))
+    check_safe(page)
+    assert "single findings only" in page.text and "bayeslab query" in page.text
+    assert page.tags.count("button") == 212 and not page.values("data-do")
+
+
+def test_the_table_of_single_findings_is_that_of_queries():
+    net = chain(61)
+    html = explorer_of(net)
+    content, numbers = single(html)
+    prior = [round(1e4 * p) for of in net.query().marginals.values() for p in of.values()]
+    row, at = 0, 0
+    for name, states in net.states.items():
+        for state in states:
+            impossible = row in content["impossible"]
+            assert impossible == (net.query()[name][state] == 0)
+            truth = None if impossible else net.query({name: state})
+            k = 0
+            for other, words in net.states.items():
+                same = numbers[at] == 65535
+                found = prior[k : k + len(words)] if same else numbers[at : at + len(words)]
+                at, k = at + (1 if same else len(words)), k + len(words)
+                if truth is not None:
+                    assert np.asarray(found) / 1e4 == pytest.approx(list(truth[other].values()), abs=5.1e-5)
+            row += 1
+    assert at == len(numbers) and content["impossible"]
+
+
+@pytest.mark.parametrize(
+    ("module", "limit"), [(single_findings, "_WORK"), (single_findings, "_FINDINGS"), (explorer, "_BYTES")]
+)
+def test_the_largest_networks_have_no_buttons(monkeypatch, module, limit):
     monkeypatch.setattr(explorer, "_CELLS", 4)
-    with pytest.raises(OptionError, match="too large to compute in a page"):
+    assert "data-singles" in network_panel(network(ASIA))
+    monkeypatch.setattr(module, limit, 4)
+    with pytest.raises(OptionError, match="too large for a page, even with single findings"):
         network_panel(network(ASIA))
+
+
+@needs_browser
+@pytest.mark.slow(why="processes")
+def test_single_findings_give_the_probabilities_of_python(tmp_path):
+    net = chain(70)
+    html = explorer_of(net)
+    names = list(net.states)
+    for number, given in enumerate([{}, {"v40": "s1"}, {"<side>": "yes & no"}, {names[-2]: "s0"}]):
+        impossible = number == 3
+        truth = net.query({} if impossible else given)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        made = dom(pressed(html, net, given), folder)
+        numbers = shown(made)
+        for v, (name, states) in enumerate(net.states.items()):
+            for j, state in enumerate(states):
+                assert numbers[v, j] == pytest.approx(truth[name][state], abs=1e-4)
+        answer = unescape(re.search(r'class="answer"[^>]*>([^<]*)<', made)[1])
+        listed = re.findall(r"<li>(.*?)</li>", made)
+        if not given:
+            assert answer == "Nothing is observed." and not listed
+            continue
+        [(name, state)] = given.items()
+        assert f"{name} = {state}" in answer
+        if impossible:
+            assert "has probability 0" in answer and not listed
+            continue
+        assert f"its probability was {net.query()[name][state]:.4f}" in answer
+        changes = {v: max(abs(p - net.query()[v][s]) for s, p in truth[v].items()) for v in names if v != name}
+        first = unescape(listed[0]).partition(" = ")[0]
+        assert 3 < len(listed) <= 10 and changes[first] == pytest.approx(max(changes.values()), abs=1e-4)
+
+
+@needs_browser
+@pytest.mark.slow(why="processes")
+def test_a_second_click_takes_a_single_finding_back(tmp_path):
+    net = chain(70)
+    press = "document.querySelector(\"[data-variable='{}'][data-state='1']\").click();".format
+    for number, (clicks, given) in enumerate([((2, 5), {"v5": "s1"}), ((2, 2), {})]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        numbers = shown(dom(scripted(explorer_of(net), "".join(map(press, clicks))), folder))
+        truth = net.query(given)
+        for v, (name, states) in enumerate(net.states.items()):
+            assert [numbers[v, j] for j in range(len(states))] == pytest.approx(list(truth[name].values()), abs=1e-4)
 
 
 @needs_browser
