@@ -332,6 +332,7 @@ def _svg(width: float, height: float, headline: str, description: str, *inside: 
         style += f";min-width:{fmt(SMALLEST * width)}px"
     return tag(
         "svg",
+        tag("title", xml(headline)),
         tag("desc", xml(description)),
         tag("rect", width="100%", height="100%", rx=6, fill=PAPER),
         *inside,

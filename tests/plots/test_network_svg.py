@@ -283,7 +283,8 @@ def test_self_contained_accessible_and_the_same_every_time():
     root = parsed(svg)
     assert root.attrib["role"] == "img"
     assert root.attrib["aria-label"] == "Network chain: 2 variables, 1 arrow; given a = yes"
-    assert "b: low 12.5%" in (root[0].text or "")
+    assert root[0].tag.endswith("title") and root[0].text == root.attrib["aria-label"]
+    assert root[1].tag.endswith("desc") and "b: low 12.5%" in (root[1].text or "")
     assert not {e.tag.removeprefix(SVG) for e in root.iter()} & {"script", "style", "image", "use", "foreignObject"}
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg\")|\bid=|url\(", svg)
 
