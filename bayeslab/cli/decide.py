@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from bayeslab.cli.toolbox.shared import JsonOption, evidence, output, print_json
-
-if TYPE_CHECKING:
-    from bayeslab.decisions.influence import InfluenceDiagram, Policy
 
 
 def command(
@@ -29,12 +25,13 @@ def command(
 ) -> None:
     """Find the best rule for each decision, its expected utility, and the value of further information."""
     from bayeslab.decisions import influence
+    from bayeslab.decisions.possible_rows import possible_rows
     from bayeslab.networks import decisions
 
     asked = decisions(file)
     known = evidence(given or [], asked.states, asked.states, form="NODE=STATE")
     policy = influence.solve(asked, known)
-    rules = _possible(asked, known, policy)
+    rules = possible_rows(asked, policy, known)
     remaining = [d for d in asked.decisions if d not in known]
     options = influence.expected_utilities(asked, known) if remaining else {}
     worth = influence.information_values(asked, known)
@@ -65,35 +62,3 @@ def command(
         lines += ["", "worth of knowing more first:"]
         lines += [f"  {v} before {d}  {value:.6g}" for d, v, value in gains]
     output(None, "\n".join(lines))
-
-
-def _possible(asked: InfluenceDiagram, known: Mapping[str, Any], policy: Policy) -> dict[str, list[dict[str, str]]]:
-    """The rows of each decision rule that have positive probability under the policy."""
-    import numpy as np
-
-    from bayeslab.decisions.influence import under_policy
-    from bayeslab.latents.networks.junction_tree import JunctionTree
-    from bayeslab.latents.networks.network import DiscreteNetwork
-
-    followed = under_policy(asked, policy.rules)
-    tables, parents = dict(followed.tables), dict(followed.parents)
-    for taken in followed.decisions:
-        tables[taken] = np.eye(len(asked.states[taken]))[asked.states[taken].index(known[taken])]
-        parents[taken] = ()
-    states = {v: asked.states[v] for v in tables}
-    tree = JunctionTree.of(DiscreteNetwork(states, {v: parents[v] for v in tables}, tables))
-    column = {v: k for k, v in enumerate(states)}
-    base = np.full(len(states), -1)
-    for v, state in known.items():
-        if isinstance(state, str):
-            base[column[v]] = states[v].index(state)
-    out = {}
-    for d, rule in policy.rules.items():
-        rows = rule.rows()
-        codes = np.tile(base, (len(rows), 1))
-        for i, row in enumerate(rows):
-            for v in rule.known:
-                codes[i, column[v]] = states[v].index(row[v])
-        chances = tree.log_evidence_of(codes)
-        out[d] = [row for row, chance in zip(rows, chances, strict=True) if np.isfinite(chance)]
-    return out

@@ -24,7 +24,8 @@ def command(
 ) -> None:
     """Write an HTML page to click on: evidence and interventions in a network, predictors of a regression.
 
-    The page computes the answers itself: it needs no Python and no network.
+    That of a network with decisions has the best decisions. The page computes the answers itself, or holds them: it
+    needs no Python and no network.
     """
     from bayeslab.report.exploring import explore
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from bayeslab.latents.networks.mixed_network import MixedNetwork
 from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.networks import Network
 from bayeslab.report.markup import Markup, element, joined, paragraph
-from bayeslab.report.single_findings import single_findings, too_large
+from bayeslab.report.single_findings import SingleFindings, single_findings, too_large
 
-__all__ = ["network_panel"]
+__all__ = ["looked_up", "network_panel"]
 
 # Maximum numbers of variables, of probabilities in all tables, and of cells of a table during elimination, that the
 # page computes with; and of bytes of buttons with single findings.
@@ -50,7 +50,7 @@ def network_panel(net: Network, share: float = 1.0) -> Markup:
     scopes = [[*(place[parent] for parent in plain.parents[name]), place[name]] for name in names]
     cells = sum(int(np.size(plain.tables[name])) for name in names)
     if len(names) > _VARIABLES or cells > _PROBABILITIES or _largest(scopes, sizes) > _CELLS:
-        about, made = _looked_up(net, share)
+        about, made = _large(net, share)
     else:
         about, made = _computed(net, plain, scopes)
     note = paragraph("Without JavaScript the buttons have no effect.", class_="mute noscript")
@@ -87,16 +87,8 @@ def _computed(net: Network, plain: DiscreteNetwork, scopes: Sequence[Sequence[in
     return paragraph(about), made
 
 
-def _looked_up(net: Network, share: float) -> tuple[Markup, Markup]:
-    """Buttons for one finding at a time: the page has the posteriors, to four digits."""
-    found = single_findings(net, share)
-    sizes = [len(states) for states in net.states.values()]
-    prior = iter(found.prior / 1e4)
-    boxes = [
-        _box(k, name, states, [next(prior) for _ in states], intervene=False)
-        for k, (name, states) in enumerate(net.states.items())
-    ]
-    content = {"sizes": sizes, "impossible": found.impossible, "table": found.table}
+def _large(net: Network, share: float) -> tuple[Markup, Markup]:
+    """Buttons for one finding at a time."""
     about = (
         "Click on a state to observe it, and again to take it back. This network is too large to compute in a page,"
         " which therefore holds single findings only: the exact probabilities of all variables given one state of one"
@@ -104,7 +96,22 @@ def _looked_up(net: Network, share: float) -> tuple[Markup, Markup]:
         element("code", "bayeslab query"),
         ".",
     )
-    made = element(
+    made = looked_up(net.states, single_findings(net, share))
+    if len(made.encode()) > share * _BYTES:
+        raise too_large(net)
+    return paragraph(*about), made
+
+
+def looked_up(all_states: Mapping[str, Sequence[str]], found: SingleFindings) -> Markup:
+    """Buttons for one finding at a time, whose answers the page has, to four digits."""
+    prior = iter(found.prior / 1e4)
+    boxes = [
+        _box(k, name, states, [next(prior) for _ in states], intervene=False)
+        for k, (name, states) in enumerate(all_states.items())
+    ]
+    sizes = [len(states) for states in all_states.values()]
+    content = {"sizes": sizes, "impossible": found.impossible, "table": found.table}
+    return element(
         "div",
         element("p", "Nothing is observed.", class_="answer", aria_live="polite"),
         element("ol", class_="changed"),
@@ -112,9 +119,6 @@ def _looked_up(net: Network, share: float) -> tuple[Markup, Markup]:
         class_="net",
         data_singles=json.dumps(content, separators=(",", ":")),
     )
-    if len(made.encode()) > share * _BYTES:
-        raise too_large(net)
-    return paragraph(*about), made
 
 
 def _value_of_information(names: Sequence[str]) -> Markup:

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
+from bayeslab.decisions.influence import InfluenceDiagram
 from bayeslab.errors import BayeslabError
 from bayeslab.networks import Network, network
 from bayeslab.report import (
     comparison,
     data,
+    decisions,
     downloads,
     effects,
     explorer,
@@ -81,15 +83,17 @@ def html_of(runs: Mapping[str, Reported | BrokenRun], rope: Regions | None = Non
     return document(title, joined(parts, "\n"))
 
 
-def explorer_of(source: Reported | Network) -> str:
-    """The page to click on of a fit or a network, as the text of an HTML file.
+def explorer_of(source: Reported | Network | InfluenceDiagram) -> str:
+    """The page to click on of a fit, a network or an influence diagram, as the text of an HTML file.
 
     Raises
     ------
-    OptionError, DataError
+    OptionError, DataError, EngineRefusal
         The model is no Bayes net and has no expected outcome as a function of columns, or is too large for a page.
     """
-    if isinstance(source, Network):
+    if isinstance(source, InfluenceDiagram):
+        title, panel = source.name, decisions.decisions_panel(source)
+    elif isinstance(source, Network):
         title, panel = source.name, explorer.network_panel(source)
     elif source.bound_model.view == "network":
         title, panel = source.model.name, explorer.network_panel(network(source))

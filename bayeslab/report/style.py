@@ -350,6 +350,9 @@ for (const panel of document.querySelectorAll(".net[data-singles]")) {
     const row = buttons.findIndex((button) => button.getAttribute("aria-pressed") === "true");
     const possible = !impossible.includes(row), found = row >= 0 && possible ? given(row) : prior;
     buttons.forEach((button, k) => showProbability(button, found[k]));
+    for (const part of document.querySelectorAll("[data-finding]")) { // of an influence diagram
+      part.hidden = Number(part.dataset.finding) !== (possible ? row : -1);
+    }
     answer.textContent = row < 0 ? "Nothing is observed."
       : !possible ? `${word(row)} has probability 0.`
       : `${word(row)} is observed; its probability was ${prior[row] ? prior[row].toFixed(4) : "below 0.0001"}.`;
