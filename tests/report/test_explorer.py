@@ -59,15 +59,30 @@ def test_the_page_is_safe_and_has_every_state(capsys, tmp_path):
     assert f"{next(iter(net.query()[first].values())):.4f}" in page.text
 
 
-def test_pages_in_a_notebook_run_in_a_closed_frame():
+@pytest.fixture(scope="module")
+def two():
     names = np.array(["no", "yes"])
     rows = names[np.random.default_rng(1).integers(2, size=(40, 2))]
     states = {"states": ["no", "yes"]}
     model = bl.Model(name="two", model=bl.BayesNet(variables={"a": states, "b": states | {"parents": ["a"]}}), seed=1)
-    fit = bl.fit(model, pd.DataFrame(rows, columns=["a", "b"]), runs=None, progress=False)
-    assert "data-net=" in fit.explore().html
-    shown = Page(fit.explore()._repr_html_())
+    return bl.fit(model, pd.DataFrame(rows, columns=["a", "b"]), runs=None, progress=False)
+
+
+def test_pages_in_a_notebook_run_in_a_closed_frame(two):
+    assert "data-net=" in two.explore().html
+    shown = Page(two.explore()._repr_html_())
     assert shown.tags == ["iframe"] and shown.values("sandbox") == ["allow-scripts"]
+
+
+def test_a_report_has_single_findings_within_a_quarter_of_the_limits(two, monkeypatch):
+    monkeypatch.setattr(explorer, "_CELLS", 1)
+    html = two.report().html
+    check_safe(Page(html))
+    assert "data-singles=" in html and "data-net=" not in html
+    net = network(two)
+    assert "data-singles=" in two.explore().html
+    monkeypatch.setattr(single_findings, "_WORK", 2 * 4 * net.tree.forecast.total_entries)
+    assert "data-singles=" in two.explore().html and "too large for a page" in two.report().html
 
 
 def test_networks_and_run_folders_are_explored_from_python(tmp_path):
