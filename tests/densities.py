@@ -148,17 +148,24 @@ def _jacobians(flat: Any, wrt: list[Any]) -> list[Any]:
     return [j.reshape((flat.shape[0], -1)) for j in found]
 
 
-def machines_agree(first: bl.Model, second: bl.Model, data: Any) -> None:
-    """That two models have the same differences of log densities, and the same gradients, as programs of the machine."""
+def machines_agree(
+    first: bl.Model, second: bl.Model, data: Any, *, constant: float = np.inf, rtol: float = 1e-8, spread: float = 0.4
+) -> None:
+    """That two models have the same differences of log densities, and the same gradients, as programs of the machine.
+
+    Their log densities differ by at most ``constant``, relative to their size. Points are ``spread`` about zero on the
+    scale without bounds.
+    """
     one, other = (MachineDensity(Source(m).posterior(data).machine_model(), _no_graph) for m in (first, second))
     rng, offsets, value = np.random.default_rng(1), list[float](), 0.0
-    for _ in range(3):
-        point = {key: 0.4 * rng.standard_normal(shape) for key, shape in zip(one.names, one.shapes, strict=True)}
+    for _ in range(5):
+        point = {key: spread * rng.standard_normal(shape) for key, shape in zip(one.names, one.shapes, strict=True)}
         (value, gradient), (expected, slopes) = one(one.flat(point)), other(other.flat(point))
         offsets.append(value - expected)
+        assert abs(value - expected) <= constant * max(1, abs(value))
         mine, theirs = one.split(gradient), other.split(slopes)
         for key in one.names:
-            np.testing.assert_allclose(mine[key], theirs[key], rtol=1e-8, atol=1e-8 * np.abs(gradient).max())
+            np.testing.assert_allclose(mine[key], theirs[key], rtol=rtol, atol=rtol * np.abs(gradient).max())
     np.testing.assert_allclose(offsets, offsets[0], rtol=0, atol=1e-9 * max(1, abs(value)))
 
 

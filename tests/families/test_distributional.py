@@ -19,7 +19,7 @@ from bayeslab.families.regression.likelihoods import LIKELIHOODS, likelihood
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.preparation import Source
 from bayeslab.results.predict import pointwise_graph
-from tests.densities import agree
+from tests.densities import agree, machines_agree
 from tests.refusals import refused
 
 N = 40
@@ -198,17 +198,7 @@ def test_the_density_is_that_of_the_model_written_out(name):
 @pytest.mark.parametrize("name", sorted(WRITTEN))
 def test_the_machine_has_the_density_and_gradient_of_the_model_written_out(name):
     data = table()
-    short, whole = (Source(model).posterior(data).machine_model() for model in WRITTEN[name](data))
-    one, other = (MachineDensity(model, lambda: None) for model in (short, whole))
-    rng = np.random.default_rng(1)
-    for _ in range(5):
-        point = {key: 0.5 * rng.standard_normal(shape) for key, shape in zip(one.names, one.shapes, strict=True)}
-        value, gradient = one(one.flat(point))
-        expected, slopes = other(other.flat(point))
-        assert value == pytest.approx(expected, rel=1e-9)
-        mine, theirs = one.split(gradient), other.split(slopes)
-        for key in one.names:
-            np.testing.assert_allclose(mine[key], theirs[key], rtol=1e-9, atol=1e-9 * np.abs(gradient).max())
+    machines_agree(*WRITTEN[name](data), data, constant=1e-9, rtol=1e-9, spread=0.5)
 
 
 def test_the_density_is_that_of_scipy():
