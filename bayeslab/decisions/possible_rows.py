@@ -22,7 +22,7 @@ def possible_rows(
     Parameters
     ----------
     policy
-        The policy that :func:`bayeslab.decisions.influence.solve` found for what is given.
+        The best policy given this, from :func:`bayeslab.decisions.influence.solve`.
     given
         What is known, and decisions already taken.
     """

@@ -63,14 +63,14 @@ def _answer(diagram: InfluenceDiagram, given: Mapping[str, str]) -> Markup:
     """The expected utility, the options of the first decision and the rules, given a finding or nothing."""
     policy = solve(diagram, given)
     first = diagram.decisions[0]
-    seen = "".join(f" given {name} = {state}" for name, state in given.items())
+    finding = "".join(f" given {name} = {state}" for name, state in given.items())
     options = expected_utilities(diagram, given)
     parts = [
-        paragraph(f"Expected utility of the best decisions{seen}: {policy.expected_utility:.6g}", class_="answer"),
+        paragraph(f"Expected utility of the best decisions{finding}: {policy.expected_utility:.6g}", class_="answer"),
         table(
             [first, "expected utility"],
             [(option, f"{value:.6g}") for option, value in options.items()],
-            caption=f"Options of {first}{seen}, whatever else is observed before it, with the best later decisions",
+            caption=f"Options of {first}{finding}, whatever else is observed before it, with the best later decisions",
         ),
     ]
     for decision, rows in possible_rows(diagram, policy, given).items():
@@ -80,7 +80,7 @@ def _answer(diagram: InfluenceDiagram, given: Mapping[str, str]) -> Markup:
             table(
                 [*conditions, f"best option of {decision}"],
                 [[row[name] for name in (*conditions, decision)] for row in rows[:_ROWS]],
-                caption=f"Best rule of {decision}{seen}{some}",
+                caption=f"Best rule of {decision}{finding}{some}",
                 class_="words",
             )
         )
@@ -102,7 +102,7 @@ def _findings(diagram: InfluenceDiagram) -> tuple[Markup, list[Markup]]:
     parents, tables = {name: diagram.parents[name] for name in names}, {name: diagram.tables[name] for name in names}
     plain = DiscreteNetwork(states, parents, tables, diagram.name)
     try:
-        found = single_findings(Network(plain))
+        findings = single_findings(Network(plain))
     except BayeslabError as error:
         return paragraph(f"There are no buttons: {error.message}.", class_="mute"), []
     about = paragraph(
@@ -116,13 +116,13 @@ def _findings(diagram: InfluenceDiagram) -> tuple[Markup, list[Markup]]:
     answers = [
         element("div", _answer(diagram, {name: state}), data_finding=k, hidden=True)
         for k, (name, state) in enumerate(every)
-        if k not in found.impossible
+        if k not in findings.impossible
     ]
     if len(joined(answers).encode()) > _BYTES:
         return paragraph(
             "The rules given findings are too long for a page; use bayeslab decide --given.", class_="mute"
         ), []
-    return joined([about, looked_up(states, found), note]), answers
+    return joined([about, looked_up(states, findings), note]), answers
 
 
 def _values(diagram: InfluenceDiagram) -> Markup:

@@ -102,15 +102,15 @@ def _large(net: Network, share: float) -> tuple[Markup, Markup]:
     return paragraph(*about), made
 
 
-def looked_up(all_states: Mapping[str, Sequence[str]], found: SingleFindings) -> Markup:
+def looked_up(all_states: Mapping[str, Sequence[str]], findings: SingleFindings) -> Markup:
     """Buttons for one finding at a time, whose answers the page has, to four digits."""
-    prior = iter(found.prior / 1e4)
+    prior = iter(findings.prior / 1e4)
     boxes = [
         _box(k, name, states, [next(prior) for _ in states], intervene=False)
         for k, (name, states) in enumerate(all_states.items())
     ]
     sizes = [len(states) for states in all_states.values()]
-    content = {"sizes": sizes, "impossible": found.impossible, "table": found.table}
+    content = {"sizes": sizes, "impossible": findings.impossible, "table": findings.table}
     return element(
         "div",
         element("p", "Nothing is observed.", class_="answer", aria_live="polite"),

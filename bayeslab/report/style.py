@@ -266,13 +266,13 @@ for (const panel of document.querySelectorAll(".net[data-net]")) {
   const query = panel.querySelector("[data-query]"), entropy = panel.querySelector(".entropy");
   const evidence = (v, state) => ({of: [v], values: Array.from({length: net.sizes[v]}, (_, j) => Number(j === state))});
   // Mutual information of every unobserved variable and the one asked about: sums over its states.
-  const value = (factors, chosen, found, total) => {
+  const value = (factors, chosen, posterior, total) => {
     const list = panel.querySelector(".value ol"), asked = query.value === "" ? -1 : Number(query.value);
     list.replaceChildren();
     entropy.textContent = "";
     if (asked < 0) return;
     if (chosen.has(asked)) {entropy.textContent = `${net.names[asked]} is observed or set.`; return}
-    const prior = found[asked].map((p) => p / total);
+    const prior = posterior[asked].map((p) => p / total);
     const now = prior.reduce((sum, p) => sum - (p > 0 ? p * Math.log2(p) : 0), 0);
     const others = [...net.sizes.keys()].filter((v) => v !== asked && !chosen.has(v)), bits = others.map(() => 0);
     prior.forEach((p, state) => {
@@ -280,7 +280,7 @@ for (const panel of document.querySelectorAll(".net[data-net]")) {
       const given = [...factors, evidence(asked, state)];
       others.forEach((v, k) => {
         marginal(given, v).forEach((joint, j) => {
-          if (joint > 0) bits[k] += joint / total * Math.log2(joint / p / found[v][j]);
+          if (joint > 0) bits[k] += joint / total * Math.log2(joint / p / posterior[v][j]);
         });
       });
     });
@@ -301,20 +301,21 @@ for (const panel of document.querySelectorAll(".net[data-net]")) {
     const factors = net.factors.map((factor, v) => set.has(v) && chosen.has(v)
       ? {of: [v], values: new Array(net.sizes[v]).fill(1)} : factor);
     for (const [v, state] of chosen) factors.push(evidence(v, state));
-    const found = net.sizes.map((_, v) => marginal(factors, v)), total = found[0].reduce((sum, p) => sum + p, 0);
+    const posterior = net.sizes.map((_, v) => marginal(factors, v));
+    const total = posterior[0].reduce((sum, p) => sum + p, 0);
     if (!(total > 0)) {
       answer.textContent = "These findings are impossible together.";
       entropy.textContent = ""; panel.querySelector(".value ol").replaceChildren();
       return;
     }
     for (const button of buttons) {
-      showProbability(button, found[button.dataset.variable][button.dataset.state] / total);
+      showProbability(button, posterior[button.dataset.variable][button.dataset.state] / total);
     }
     const words = [...chosen].map(([v]) => `${net.names[v]} ${set.has(v) ? "set" : "observed"}`);
     const shown = total < 0.001 ? total.toExponential(3) : short(total);
     answer.textContent = words.length ? `${words.join(", ")}; probability of what is observed: ${shown}`
       : "Nothing is observed.";
-    value(factors, chosen, found, total);
+    value(factors, chosen, posterior, total);
   };
   pressable(buttons, (one, other) => one.dataset.variable === other.dataset.variable, update);
   for (const check of checks) check.addEventListener("change", update);
@@ -337,19 +338,19 @@ for (const panel of document.querySelectorAll(".net[data-singles]")) {
     for (const size of sizes) at += number(at) === 65535 ? 1 : size;
   }
   const given = (row) => {
-    const found = prior.slice();
+    const posterior = prior.slice();
     let k = 0, from = begins[row];
     for (const size of sizes) {
       if (number(from) === 65535) from += 1;
-      else for (let j = 0; j < size; j++) found[k + j] = number(from++) / 10000;
+      else for (let j = 0; j < size; j++) posterior[k + j] = number(from++) / 10000;
       k += size;
     }
-    return found;
+    return posterior;
   };
   const update = () => {
     const row = buttons.findIndex((button) => button.getAttribute("aria-pressed") === "true");
-    const possible = !impossible.includes(row), found = row >= 0 && possible ? given(row) : prior;
-    buttons.forEach((button, k) => showProbability(button, found[k]));
+    const possible = !impossible.includes(row), posterior = row >= 0 && possible ? given(row) : prior;
+    buttons.forEach((button, k) => showProbability(button, posterior[k]));
     for (const part of document.querySelectorAll("[data-finding]")) { // of an influence diagram
       part.hidden = Number(part.dataset.finding) !== (possible ? row : -1);
     }
@@ -357,7 +358,7 @@ for (const panel of document.querySelectorAll(".net[data-singles]")) {
       : !possible ? `${word(row)} has probability 0.`
       : `${word(row)} is observed; its probability was ${prior[row] ? prior[row].toFixed(4) : "below 0.0001"}.`;
     const changed = new Map(); // the state of each other variable that changes most
-    found.forEach((p, k) => {
+    posterior.forEach((p, k) => {
       const v = buttons[k].dataset.variable, change = Math.abs(p - prior[k]);
       if (change > 0 && v !== buttons[row].dataset.variable && !(changed.get(v)?.change >= change)) {
         changed.set(v, {change, k});
@@ -366,7 +367,7 @@ for (const panel of document.querySelectorAll(".net[data-singles]")) {
     const order = [...changed.values()].sort((a, b) => b.change - a.change || a.k - b.k);
     list.replaceChildren(...order.slice(0, most).map(({k}) => {
       const item = document.createElement("li");
-      item.textContent = `${word(k)}: from ${prior[k].toFixed(4)} to ${found[k].toFixed(4)}`;
+      item.textContent = `${word(k)}: from ${prior[k].toFixed(4)} to ${posterior[k].toFixed(4)}`;
       return item;
     }));
     if (order.length) {

@@ -304,8 +304,8 @@ def _implied(posterior: Posterior, drawn: xr.Dataset) -> Iterator[Implied]:
         if known is not None:
             codes, there = np.arange(len(known)), real[~np.isnan(real) & (real >= 0)]
             shares = (array[:, :, None] == codes).mean(axis=1)
-            seen = (there[:, None] == codes).mean(axis=0) if there.size else np.zeros(0)
-            yield Implied(str(name), shares, seen, tuple(map(str, known)))
+            in_data = (there[:, None] == codes).mean(axis=0) if there.size else np.zeros(0)
+            yield Implied(str(name), shares, in_data, tuple(map(str, known)))
         else:
             flat = array.ravel()
             yield Implied(str(name), flat[:: -(-flat.size // _VALUES)], real[np.isfinite(real)])

@@ -294,7 +294,10 @@ def test_predictions_at_new_rows_are_the_curve(fitted):
 
 def test_effects_are_differences_and_slopes_of_the_curve(fitted):
     data = table()
-    draws = lambda table: table.draws.to_numpy().reshape(-1)  # noqa: E731
+
+    def draws(table):
+        return table.draws.to_numpy().reshape(-1)
+
     np.testing.assert_allclose(draws(fitted.predictions()), curve(fitted, data).mean(axis=1), atol=1e-9)
     moved = curve(fitted, data.assign(x=data["x"] + 1)) - curve(fitted, data)
     np.testing.assert_allclose(draws(fitted.comparisons("x")), moved.mean(axis=1), atol=1e-9)

@@ -33,6 +33,11 @@ def problem(message: str, *path: str, code: str) -> ModelError:
     return ModelError(message, path=("model", *path), code=code)
 
 
+def _plain(labels: np.ndarray) -> list[Any]:
+    """Labels as numbers and words of Python."""
+    return [x.item() if hasattr(x, "item") else x for x in labels]
+
+
 def rounded(value: float) -> str:
     """A number of a default prior, to six digits."""
     return repr(float(f"{value:.6g}"))
@@ -119,7 +124,7 @@ class Joint:
         nodes, label = parts.nodes, self.label
         effect, twin, other = f"{label}_effect", f"{label}_effect_2", f"{label}_effect_with"
         labels = next(group.labels for _, group in self.members)
-        parts.dims[self.name] = [x.item() if hasattr(x, "item") else x for x in labels]
+        parts.dims[self.name] = _plain(labels)
         parts.dims.update({effect: self.effects, twin: effect, other: effect})
         sds = [sd for of, group in self.members for sd in of.joint_sds(group)]
         rows = f"_chol_{label} / _length_{label}"
@@ -308,9 +313,9 @@ class Coefficients:
         out = []
         for group in self.design.groups:
             label = self.names.group(group.name)
-            self.dims[group.name] = [x.item() if hasattr(x, "item") else x for x in group.labels]
+            self.dims[group.name] = _plain(group.labels)
             scale = self._scales(group)
-            prior = self.priors.get(f"sd_{group.name}", self.priors.get("sd"))
+            prior = self._prior_of_sd(group.name)
             u = f"u_{label}[{group.name}]"
             if group.id:
                 one = "" if group.effects == ["1"] else f" * design_{label}"
@@ -346,7 +351,7 @@ class Coefficients:
     def joint_sds(self, group: Group) -> list[str]:
         """Write the sds of group effects that are correlated with those of other formulas; the sd of each effect."""
         label, effect = self.names.group(group.name), f"{self.names.group(group.name)}_effect"
-        prior, scale = self.priors.get(f"sd_{group.name}", self.priors.get("sd")), self._scales(group)
+        prior, scale = self._prior_of_sd(group.name), self._scales(group)
         if len(group.effects) == 1:
             self.nodes[f"sd_{label}"] = prior or f"HalfStudentT(3, {scale[0]})"
             return [f"sd_{label}"]
@@ -355,6 +360,10 @@ class Coefficients:
             self.columns[f"scale_{label}"] = Column(np.array([float(s) for s in scale]), (effect,))
         self.nodes[f"sd_{label}[{effect}]"] = prior or f"HalfStudentT(3, scale_{label})"
         return [f"sd_{label}[{each!r}]" for each in group.effects]
+
+    def _prior_of_sd(self, name: str) -> str | None:
+        """The prior that is written for the sd of effects, or for all sds."""
+        return self.priors.get(f"sd_{name}", self.priors.get("sd"))
 
     def _scales(self, group: Group) -> list[str]:
         """The scale of the default prior of the sd of each effect."""
@@ -408,7 +417,7 @@ class Coefficients:
             inside = f"{curve.by}, {wave}" if curve.by else wave
             self.dims[wave] = list(range(1, curve.waves.shape[1] + 1))
             if curve.by:
-                self.dims[curve.by] = [x.item() if hasattr(x, "item") else x for x in curve.labels]
+                self.dims[curve.by] = _plain(curve.labels)
             # Of a process, sd and length are known together only: a large sd and a large length are a straight line.
             usual = (
                 f"HalfNormal({rounded(0.6 * self.unit)})" if curve.process else f"HalfStudentT(3, {rounded(self.unit)})"
@@ -436,11 +445,9 @@ class Coefficients:
         for area in self.design.areas:
             label, factor = self.names.group(area.name), area.factor
             twin, sd, u = f"{label}_with", f"sd_{label}", f"u_{label}[{factor}]"
-            self.dims[factor] = [x.item() if hasattr(x, "item") else x for x in area.labels]
+            self.dims[factor] = _plain(area.labels)
             self.dims[twin] = factor
-            self.nodes[sd] = self.priors.get(
-                f"sd_{area.name}", self.priors.get("sd", f"HalfStudentT(3, {rounded(self.unit)})")
-            )
+            self.nodes[sd] = self._prior_of_sd(area.name) or f"HalfStudentT(3, {rounded(self.unit)})"
             if area.kind == "car":
                 self.columns[f"neighbours_{label}"] = Column(area.neighbours.matrix, (factor, twin))
                 self.nodes[f"alpha_{label}"] = self.priors.get(f"alpha_{area.name}", "Beta(1, 1)")
@@ -467,9 +474,7 @@ class Coefficients:
             label, dim = self.names.group(several.name), several.name
             sd, u, count = f"sd_{label}", f"u_{label}", len(several.factors)
             self.dims[dim] = several.labels.tolist()
-            self.nodes[sd] = self.priors.get(
-                f"sd_{several.name}", self.priors.get("sd", f"HalfStudentT(3, {rounded(self.unit)})")
-            )
+            self.nodes[sd] = self._prior_of_sd(several.name) or f"HalfStudentT(3, {rounded(self.unit)})"
             self.nodes[f"_raw_{label}[{dim}]"] = "Normal(0, 1)"
             self.nodes[f"{u}[{dim}]"] = f"{sd} * _raw_{label}"
             parts = [f"{u}[member_{label}_{k}]" for k in range(1, count + 1)]
