@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import bayeslab as bl
+from bayeslab.exact.quadrature import converged
 from tests.refusals import refused
 
 pytest.importorskip("duckdb")
@@ -226,3 +227,10 @@ def test_a_pattern_without_files_and_a_file_that_vanishes(folder, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     _fit("y ~ x", None, table=folder / "part*.parquet")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_integral_over_scales_settles_for_many_rows():
+    """The log density of a hundred million rows has rounding errors above the tolerance for few rows."""
+    axes, log_mass = converged(lambda u, v: -3e9 - u[:, None] ** 2 / 2 - v[None] ** 2 / 2, [(-9.0, 9.0), (-9.0, 9.0)])
+    assert np.logaddexp.reduce(log_mass, axis=None) + 3e9 == pytest.approx(np.log(2 * np.pi), abs=1e-5)
+    assert len(axes[0]) == 33
