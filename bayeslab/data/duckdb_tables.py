@@ -106,10 +106,10 @@ class DuckTable:
                 code="unknown-format",
             )
         # DuckDB makes this folder when memory is short, and removes it.
-        folder = os.path.join(tempfile.gettempdir(), f"bayeslab-{uuid4().hex}")
+        spill = os.path.join(tempfile.gettempdir(), f"bayeslab-{uuid4().hex}")
         limit = min(_MEMORY, memory_size() // 2) >> 20
         connection = duckdb.connect(
-            config={"temp_directory": folder, "memory_limit": f"{limit}MiB", "preserve_insertion_order": "false"}
+            config={"temp_directory": spill, "memory_limit": f"{limit}MiB", "preserve_insertion_order": "false"}
         )
         paths = ", ".join(map(literal, files))
         if kinds == {".parquet"}:

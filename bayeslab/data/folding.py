@@ -150,12 +150,15 @@ class _Fold:
                 )
             distinct = {column for name in folding.distinct for column in self.derived.get(name, {name})}
             groups, summed = sorted(distinct), sorted(folding.summed)
-            self._check_number(groups, len(summed), folding)
-            made = self._moments(groups, summed, numbers) if summed else self._counted(groups)
+            if folding.chain and distinct == folding.distinct:
+                made = self._chained(folding)
+            else:
+                self._check_number(groups, len(summed), folding)
+                made = self._moments(groups, summed, numbers) if summed else self._counted(groups)
         return self._assembled(groups, *made)
 
     def _folding(self, numbers: set[str]) -> Folding:
-        folding = self.model.model.folding(numbers)
+        folding = self.model.model.folding(self.columns.keys() | self.derived.keys(), numbers)
         if isinstance(folding, Folding):
             return folding
         n_rows = self.table.count()
@@ -200,16 +203,16 @@ class _Fold:
         sentinels = f" OR {cell} IN ({', '.join(map(_sql, sorted(out)))})" if out else ""
         return f"CASE WHEN isnan({cell}){sentinels} THEN NULL ELSE {cell} END"
 
-    def _check_number(self, groups: Sequence[str], n_summed: int, folding: Folding) -> None:
+    def _check_number(self, groups: Sequence[str], n_summed: int, folding: Folding, condition: str = "TRUE") -> None:
         """Refuse rows that fold to too many, before the work."""
         if not groups or self.table.count() * (n_summed + 1) <= _MOST_ROWS:
             return
-        names = ", ".join(quoted(self.columns[name]) for name in groups)
-        about = int(self.table.fetch(f"SELECT approx_count_distinct(hash({names})) FROM {self.table.rows}")[0][0])
+        names, rows = ", ".join(quoted(self.columns[name]) for name in groups), f"{self.table.rows} WHERE {condition}"
+        about = int(self.table.fetch(f"SELECT approx_count_distinct(hash({names})) FROM {rows}")[0][0])
         if about * (n_summed + 1) > 1.1 * _MOST_ROWS:
             each = [f"{quoted(self.columns[name])}" for name in groups]
             counts = self.table.fetch(
-                f"SELECT {', '.join(f'approx_count_distinct({name})' for name in each)} FROM {self.table.rows}"
+                f"SELECT {', '.join(f'approx_count_distinct({name})' for name in each)} FROM {rows}"
             )[0]
             most = groups[int(np.argmax(counts))]
             raise DataError(
@@ -219,13 +222,53 @@ class _Fold:
                 code="too-costly",
             )
 
-    def _counted(self, groups: Sequence[str]) -> tuple[Any, dict[str, np.ndarray], np.ndarray]:
+    def _counted(self, groups: Sequence[str], condition: str = "TRUE") -> tuple[Any, dict[str, np.ndarray], np.ndarray]:
         """The distinct rows as an Arrow table, no further columns, and counts."""
         names = "".join(f"{quoted(self.columns[name])} AS c{i}, " for i, name in enumerate(groups))
         found = self.table.connection.sql(
-            f"SELECT {names}COUNT(*)::DOUBLE AS n FROM {self.table.rows} GROUP BY ALL ORDER BY ALL"
+            f"SELECT {names}COUNT(*)::DOUBLE AS n FROM {self.table.rows} WHERE {condition} GROUP BY ALL ORDER BY ALL"
         ).to_arrow_table()
         return self._named(found, groups), {}, found.column("n").to_numpy()
+
+    def _chained(self, folding: Folding) -> tuple[Any, dict[str, np.ndarray], np.ndarray]:
+        """Complete rows with the counts of the folding's chain, and the distinct incomplete rows."""
+        import pyarrow as pa
+
+        groups = sorted(folding.distinct)
+        gone = " OR ".join(f"({self._lacking(self.columns[name])})" for name in groups)
+        incomplete = f"coalesce({gone}, TRUE)"
+        n_gone = int(self.table.fetch(f"SELECT COUNT(*) FROM {self.table.rows} WHERE {incomplete}")[0][0])
+        levels: dict[str, dict[Any, int]] = {name: {} for name in groups}
+        codes, counts = dict[str, np.ndarray](), np.array([self.table.count() - n_gone], dtype=np.int64)
+        for name, before in folding.chain:
+            found, _, n = self._counted([*before, name], f"NOT {incomplete}")
+            more = {}
+            for each in (*before, name):
+                known = levels[each]
+                cells = found.column(self.columns[each]).to_pylist()
+                more[each] = np.array([known.setdefault(cell, len(known)) for cell in cells], dtype=np.int64)
+            codes, counts = _divided(codes, counts, more, n.astype(np.int64), before, name)
+        types = {field.name: field.type for field in self._schema(groups)}
+        values = {name: pa.array(list(levels[name]), types[self.columns[name]]) for name in groups}
+        kept = pa.table({self.columns[name]: values[name].take(pa.array(codes[name])) for name in groups})
+        if n_gone:
+            self._check_number(groups, 0, folding, incomplete)
+            rest, _, n = self._counted(groups, incomplete)
+            return pa.concat_tables([kept, rest]), {}, np.concatenate([counts, n])
+        return kept, {}, counts.astype(float)
+
+    def _schema(self, groups: Sequence[str]) -> Any:
+        """The Arrow types of columns."""
+        return self._counted(groups, "FALSE")[0].schema
+
+    def _lacking(self, raw: str) -> str:
+        """Whether a cell is missing, in SQL."""
+        words = ", ".join(map(literal, sorted(self.cells.missing(raw))))
+        numbers = [number for x in self.cells.numbers(raw).values() for number in (x, float(np.float32(x)))]
+        text = f"{quoted(raw)} IS NULL OR trim({quoted(raw)}::VARCHAR) IN ({words})"
+        if numbers and self.table.types[raw].startswith(_NUMBERS):
+            text += f" OR {quoted(raw)} IN ({', '.join(map(_sql, numbers))})"
+        return text
 
     def _named(self, found: Any, groups: Sequence[str]) -> Any:
         """The columns c0, c1, ... of an Arrow table, by their names in the files."""
@@ -319,7 +362,7 @@ class _Fold:
                 whole = pa.Table.from_batches([batch]).select([f"b{i}" for i in range(len(base))])
                 given = frame_columns(whole.rename_columns([self.columns[name] for name in base]))
                 try:
-                    values = self._evaluated(given, summed, len(batch)) if len(batch) else [[]] * len(summed)
+                    values = self._evaluated(given, summed, len(batch)) if len(batch) else [np.zeros(0)] * len(summed)
                 except BayeslabError as error:
                     failures.append(error)
                     raise
@@ -400,6 +443,35 @@ class _Rows:
 def _sql(number: float) -> str:
     """A number in SQL, exactly."""
     return f"{float(number)!r}::DOUBLE"
+
+
+def _divided(
+    codes: Mapping[str, np.ndarray],
+    counts: np.ndarray,
+    more: Mapping[str, np.ndarray],
+    n: np.ndarray,
+    before: Sequence[str],
+    name: str,
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Rows divided among the values of one more column, so that it has the right counts with some earlier columns.
+
+    Rows and counts are both sorted by the earlier columns. Within each of their combinations both have the same total,
+    and so the cumulative counts of both together are the ends of the divided rows.
+
+    Parameters
+    ----------
+    codes, counts
+        The rows so far.
+    more, n
+        The earlier columns ``before`` and the column ``name``, with the counts of their combinations.
+    """
+    rows = np.lexsort([codes[each] for each in before[::-1]]) if before else np.arange(len(counts))
+    cells = np.lexsort([more[each] for each in (name, *before[::-1])])
+    ends, others = np.cumsum(counts[rows]), np.cumsum(n[cells])
+    every = np.union1d(ends, others)
+    row, cell = rows[np.searchsorted(ends, every)], cells[np.searchsorted(others, every)]
+    divided = {each: values[row] for each, values in codes.items()} | {name: more[name][cell]}
+    return divided, np.diff(every, prepend=0)
 
 
 def _corners(

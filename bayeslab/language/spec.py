@@ -214,12 +214,16 @@ class Folding:
         Columns of which the model needs each combination of values, and how many rows have it.
     summed : frozenset of str
         Columns of numbers of which it needs means and covariances within each combination.
+    chain : tuple of (str, tuple of str)
+        If the model needs less of complete rows than counts of whole rows: the distinct columns in an order, each with
+        the earlier ones together with which its counts suffice; these are counted together with one another before.
     advice : str
         What to do if there are too many combinations.
     """
 
     distinct: frozenset[str]
     summed: frozenset[str] = frozenset()
+    chain: tuple[tuple[str, tuple[str, ...]], ...] = ()
     advice: str = "round the numbers among them in a column of the table, or leave out columns"
 
 
@@ -282,15 +286,17 @@ class Family(Spec):
         """Whether cells of the columns may be missing; default: they may."""
         return True
 
-    def folding(self, numbers: Set[str]) -> Folding | Reason:
+    def folding(self, columns: Set[str], numbers: Set[str]) -> Folding | Reason:
         """What the model needs of the rows of a table that is larger than memory, or why it needs them all.
 
         Default: it needs them all.
 
         Parameters
         ----------
+        columns
+            All columns, computed ones among them.
         numbers
-            The columns of numbers, computed ones among them.
+            Those of numbers.
         """
         return Reason(f"the family {self.family} needs every row in memory", code="unsupported")
 

@@ -87,6 +87,7 @@ def test_numbers_far_from_zero_keep_their_digits(rows, tmp_path):
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize(("likelihood", "outcome"), [("bernoulli", "hit"), ("poisson", "c"), ("student_t", "k")])
 def test_rows_that_are_equal_count_as_often_as_they_occur(rows, folder, likelihood, outcome):
     formula = f"{outcome} ~ a + g"
@@ -97,6 +98,7 @@ def test_rows_that_are_equal_count_as_often_as_they_occur(rows, folder, likeliho
     np.testing.assert_allclose(folded.summary()["mean"], whole.summary()["mean"], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow(why="compiles")
 def test_a_formula_of_sigma_and_weights(rows, folder):
     spec = bl.Regression(formula={"mu": "y ~ x", "sigma": "~ a"}, weights="k")
     source = {"rename": {"x": "Miles (km)"}}
@@ -154,6 +156,7 @@ def test_a_run_is_reopened_and_takes_more_rows(rows, folder, tmp_path):
     assert len(again.predict(new)) == 2
 
 
+@pytest.mark.slow(why="large")
 def test_what_needs_each_row_is_refused(folder, tmp_path):
     fit = _fit("y ~ x", None, table=folder / "part*.parquet")
     for work in (fit.predict, fit.log_likelihood, fit.posterior_predictive, fit.prior_predictive, fit.check):
@@ -234,3 +237,84 @@ def test_an_integral_over_scales_settles_for_many_rows():
     axes, log_mass = converged(lambda u, v: -3e9 - u[:, None] ** 2 / 2 - v[None] ** 2 / 2, [(-9.0, 9.0), (-9.0, 9.0)])
     assert np.logaddexp.reduce(log_mass, axis=None) + 3e9 == pytest.approx(np.log(2 * np.pi), abs=1e-5)
     assert len(axes[0]) == 33
+
+
+def _patients(n: int = 2000) -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    a, c = rng.integers(0, 2, n), rng.integers(0, 3, n)
+    b = (rng.random(n) < 0.3 + 0.4 * a).astype(int)
+    d = (rng.random(n) < 0.2 + 0.3 * b + 0.1 * c).astype(int)
+    words = np.array(["no", "yes"])
+    return pl.DataFrame(
+        {"a": words[a], "b it": words[b], "c": c, "d": words[d], "e": np.array(["l", "m", "h"])[(a + c + d) % 3]}
+    )
+
+
+STATES = {"a": ["no", "yes"], "b it": ["no", "yes"], "c": ["0", "1", "2"], "d": ["no", "yes"], "e": ["l", "m", "h"]}
+PARENTS = {"b it": ["a"], "d": ["b it", "c"], "e": ["a", "c"]}
+
+
+def _net(**keys):
+    variables = {v: {"states": states, "parents": PARENTS.get(v, [])} for v, states in STATES.items()}
+    return bl.BayesNet(variables=variables, **keys)
+
+
+@pytest.mark.parametrize(
+    ("spec", "method", "held"),
+    [
+        (_net(), "exact", 24),
+        (_net(), "em", 24),
+        (_net(), "map", 24),
+        (bl.BayesNet(variables=STATES, structure="naive_bayes", target="a"), "exact", 14),
+        (bl.BayesNet(variables=STATES, structure="tan", target="a"), "exact", 50),
+        (_net(hidden=["b it"]), "em", 29),
+        (bl.BayesNet(variables=STATES, structure={"score": "bdeu"}), "exact", 50),
+    ],
+)
+def test_nets_are_those_of_all_rows(tmp_path, spec, method, held):
+    """A net with given parents takes the counts of its families, and other nets distinct rows."""
+    rows = _patients()
+    rows.write_parquet(tmp_path / "p.parquet")
+    source = {"table": str(tmp_path / "p.parquet"), "streamed": True}
+    whole = bl.fit(bl.Model(model=spec, seed=1), rows, method, runs=None, progress=False)
+    folded = bl.fit(bl.Model(model=spec, data=source, seed=1), None, method, runs=None, progress=False)
+    assert folded.data.n_rows == len(rows)
+    assert len(folded.data.dataset.counts) <= held
+    np.testing.assert_allclose(folded.summary(), whole.summary(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("file", ["p.parquet", "p.csv"])
+def test_incomplete_rows_of_a_net_are_kept(tmp_path, file):
+    at = pl.int_range(pl.len())
+    rows = _patients().with_columns(
+        d=pl.when(at % 7 == 0).then(None).otherwise(pl.col("d")),
+        c=pl.when(at % 11 == 0).then(-9).otherwise(pl.col("c")),
+    )
+    rows.write_parquet(tmp_path / "p.parquet")
+    rows.write_csv(tmp_path / "p.csv")
+    source = {"table": str(tmp_path / file), "streamed": True, "missing": [-9]}
+    here = bl.Model(model=_net(), data={"missing": [-9]}, seed=1)
+    there = bl.Model(model=_net(), data=source, seed=1)
+    whole, folded = (bl.fit(m, d, "em", runs=None, progress=False) for m, d in ((here, rows), (there, None)))
+    np.testing.assert_allclose(folded.summary(), whole.summary(), rtol=1e-6, atol=1e-6)
+    unknown = bl.Model(model=bl.BayesNet(variables=STATES, structure={"score": "bdeu"}), data=source)
+    with refused("data.missing", "rows of the table have missing cells"):
+        bl.check(unknown)
+
+
+@pytest.mark.slow(why="large")
+def test_rows_of_a_wide_net_are_not_counted_together(tmp_path):
+    """Thirty features have about as many combinations as there are rows; a naive Bayes net needs pairs of columns."""
+    rng = np.random.default_rng(1)
+    kind = rng.integers(0, 3, 3000)
+    features = {f"f{i}": (rng.random(3000) < 0.2 + 0.2 * kind).astype(int) for i in range(30)}
+    rows = pl.DataFrame({"kind": [f"k{k}" for k in kind], **features})
+    rows.write_parquet(tmp_path / "wide.parquet")
+    states = {"kind": ["k0", "k1", "k2"], **{name: ["0", "1"] for name in features}}
+    spec = bl.BayesNet(variables=states, structure="naive_bayes", target="kind")
+    source = {"table": str(tmp_path / "wide.parquet"), "streamed": True}
+    folded = bl.fit(bl.Model(model=spec, data=source, seed=1), runs=None, progress=False)
+    assert len(folded.data.dataset.counts) <= 3 * (1 + 30)
+    counts = np.array([np.bincount(kind, rows["f7"].to_numpy() == s, minlength=3) for s in (0, 1)]).T
+    wanted = (counts + 1) / (counts + 1).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(folded.summary(["p_f7"])["mean"], wanted.ravel(), rtol=1e-12)

@@ -27,7 +27,7 @@ def machine_model(resolved: Resolved) -> MachineModel:
     NotLowered
         A table is computed from other parameters, or a variable is continuous.
     """
-    net, codes, _ = resolved
+    net, codes, _, counts = resolved
     if net.linears:
         raise NotLowered(next(iter(net.linears)), "a continuous variable of a net")
     labels = net.labels()
@@ -40,7 +40,7 @@ def machine_model(resolved: Resolved) -> MachineModel:
             tables[v] = write_rows(writer, net, v, net.dims(v))
         else:
             raise NotLowered(v, "a table of which only some rows are unknown, or which is computed")
-    write_evidence(writer, net, codes, tables)
+    write_evidence(writer, net, codes, tables, counts)
     return writer.finish()
 
 
@@ -62,14 +62,16 @@ def write_rows(writer: Writer, net: Net, v: str, dims: tuple[str, ...]) -> Any:
     )
 
 
-def write_evidence(writer: Writer, net: Net, codes: np.ndarray, tables: Mapping[str, Any]) -> None:
+def write_evidence(
+    writer: Writer, net: Net, codes: np.ndarray, tables: Mapping[str, Any], counts: np.ndarray | None = None
+) -> None:
     """Write log p(data | tables).
 
     The missing cells of a row fall into groups that the observed cells separate; equal groups are summed out once, and
     only the widest need the junction tree.
     """
     flat = [tables[v] for v in net.states]
-    rows = IncompleteRows.of(net.states, net.parents, codes)
+    rows = IncompleteRows.of(net.states, net.parents, codes, counts)
     kernel = "bayeslab.latents.networks.counting_kernels:evidence_of_tables"
     total = writer.evidence(kernel, flat, *rows.kernel_arrays)
     if len(rows.wide):

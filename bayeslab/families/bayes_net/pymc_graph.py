@@ -33,7 +33,7 @@ def with_evidence(model: Model, resolved: Resolved) -> pymc.Model:
     import pymc as pm
     import pytensor.tensor as pt
 
-    net, codes, values = resolved
+    net, codes, values, counts = resolved
     if not net.learned and not net.regressions:
         raise ModelError(
             "every table is given, so that there is nothing to learn; `bayeslab query` answers questions",
@@ -58,7 +58,7 @@ def with_evidence(model: Model, resolved: Resolved) -> pymc.Model:
             )
             pm.Normal(v, mean, sd, observed=values[:, column[v]])
         if net.states:
-            write_evidence(PYMC, net, codes, tables)
+            write_evidence(PYMC, net, codes, tables, counts)
     return built
 
 

@@ -53,7 +53,9 @@ def folding_of(formulas: Formulas, response: str, numbers: Set[str], beside: Set
     summed = _linear(formulas.mean, numbers) if linear else set[str]()
     summed -= {name for formula in formulas.further.values() for name in formula.predictor_columns()}
     summed -= beside
-    return Folding(frozenset(used - summed), frozenset(summed), _advice(sorted((used - summed) & numbers), response))
+    return Folding(
+        frozenset(used - summed), frozenset(summed), advice=_advice(sorted((used - summed) & numbers), response)
+    )
 
 
 def _factors(formula: Formula) -> Iterator[Factor]:

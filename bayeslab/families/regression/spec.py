@@ -141,7 +141,7 @@ class Regression(Family):
         """Whether predictors may have missing cells: only if ``missing`` gives them distributions."""
         return bool(self.missing)
 
-    def folding(self, numbers: Set[str]) -> Folding | Reason:
+    def folding(self, columns: Set[str], numbers: Set[str]) -> Folding | Reason:
         """The columns that enter linearly, and those of which each distinct value counts."""
         if self.missing:
             text = f"{listed(self.missing)} has a model of its own, with a value for each row"
