@@ -61,6 +61,7 @@ bench: $(VENV)/.stamp-peers  ## times against plain PyMC, Bambi, JAGS, pyAgrum, 
 	$(BIN)/python tests/bench/wrapped.py
 	$(BIN)/python tests/bench/back_propagation.py
 	$(BIN)/python tests/bench/digits.py
+	$(BIN)/python tests/bench/large_tables.py
 
 notebooks: $(VENV)/.stamp-test  ## run the notebooks again and keep their outputs
 	$(BIN)/python -c "$$RERUN" notebooks/*.ipynb

@@ -240,8 +240,9 @@ class _Fold:
         n_gone = int(self.table.fetch(f"SELECT COUNT(*) FROM {self.table.rows} WHERE {incomplete}")[0][0])
         levels: dict[str, dict[Any, int]] = {name: {} for name in groups}
         codes, counts = dict[str, np.ndarray](), np.array([self.table.count() - n_gone], dtype=np.int64)
+        complete = f"NOT {incomplete}" if n_gone else "TRUE"
         for name, before in folding.chain:
-            found, _, n = self._counted([*before, name], f"NOT {incomplete}")
+            found, _, n = self._counted([*before, name], complete)
             more = {}
             for each in (*before, name):
                 known = levels[each]
@@ -263,12 +264,13 @@ class _Fold:
 
     def _lacking(self, raw: str) -> str:
         """Whether a cell is missing, in SQL."""
+        kind, empty = self.table.types[raw], f"{quoted(raw)} IS NULL"
+        if kind.startswith(_NUMBERS) and not self.cells.is_text(raw):
+            # Most columns of states are whole numbers, which need no conversion to find no missing one.
+            whole = "INT" in kind and not self.cells.numbers(raw)
+            return empty if whole else f"({self._number(raw)}) IS NULL"
         words = ", ".join(map(literal, sorted(self.cells.missing(raw))))
-        numbers = [number for x in self.cells.numbers(raw).values() for number in (x, float(np.float32(x)))]
-        text = f"{quoted(raw)} IS NULL OR trim({quoted(raw)}::VARCHAR) IN ({words})"
-        if numbers and self.table.types[raw].startswith(_NUMBERS):
-            text += f" OR {quoted(raw)} IN ({', '.join(map(_sql, numbers))})"
-        return text
+        return f"{empty} OR trim({quoted(raw)}::VARCHAR) IN ({words})"
 
     def _named(self, found: Any, groups: Sequence[str]) -> Any:
         """The columns c0, c1, ... of an Arrow table, by their names in the files."""
