@@ -27,6 +27,7 @@ _PLACES, _DRAWS = 240, 200
 
 def clusters(fit: Fitted) -> xr.Dataset:
     """Component probabilities of each row, and co-clustering probabilities of pairs of rows."""
+    fit.data.refuse_folded("components of rows")
     made = fit.bound_model.clusters(posterior_values(fit), stream(fit.seed, "clusters"))
     posterior = fit.posterior.to_dataset()
     labels = fit.data.labels | {str(d): posterior[d].to_numpy() for d in posterior.dims if d in posterior.coords}

@@ -318,3 +318,46 @@ def test_rows_of_a_wide_net_are_not_counted_together(tmp_path):
     counts = np.array([np.bincount(kind, rows["f7"].to_numpy() == s, minlength=3) for s in (0, 1)]).T
     wanted = (counts + 1) / (counts + 1).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(folded.summary(["p_f7"])["mean"], wanted.ravel(), rtol=1e-12)
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("components", [2, [1, 2]])
+def test_latent_classes_are_those_of_all_rows(tmp_path, components):
+    rng = np.random.default_rng(0)
+    kind, n = rng.integers(0, 2, 1500), 1500
+    words = np.array(["a", "b", "c"])
+    answers = {
+        f"q{i}": words[np.where(kind, rng.choice(3, n, p=[0.7, 0.2, 0.1]), rng.choice(3, n, p=[0.1, 0.2, 0.7]))]
+        for i in range(4)
+    }
+    rows = pl.DataFrame(answers | {"v": (rng.random(n) < np.where(kind, 0.8, 0.2)).astype(int)})
+    rows.write_parquet(tmp_path / "answers.parquet")
+    spec = bl.Mixture(
+        columns=[*answers, "v"],
+        component={**dict.fromkeys(answers, "categorical"), "v": "bernoulli"},
+        components=components,
+    )
+    source = {"table": str(tmp_path / "answers.parquet"), "streamed": True}
+    whole = bl.fit(bl.Model(model=spec, seed=1), rows, "em", runs=None, progress=False)
+    folded = bl.fit(bl.Model(model=spec, data=source, seed=1), runs=None, progress=False)
+    assert folded.method == "em"
+    assert len(folded.data.dataset.counts) <= 3**4 * 2
+    notes = [[f.message for f in fit.verdict.findings if f.check == "components"] for fit in (folded, whole)]
+    assert notes[0] == notes[1]
+    np.testing.assert_allclose(folded.summary(), whole.summary(), rtol=1e-6, atol=1e-6)
+    with refused("data.not-applicable", "1,500 rows"):
+        folded.clusters()
+    for method, code in (("gibbs", "engine.refused.unsupported"), ("nuts", "model.unsupported")):
+        with refused(code, "method em"):
+            bl.check(bl.Model(model=spec, data=source), method=method)
+
+
+def test_other_mixtures_need_every_row(rows, folder):
+    source = {"table": str(folder / "all.csv"), "streamed": True}
+    for keys, match in (
+        ({"columns": ["z", "y"]}, "gaussian components"),
+        ({"columns": ["a"], "component": "categorical", "labels": "g"}, "`labels`"),
+        ({"columns": ["a"], "component": "categorical", "components": "sampled"}, "components: sampled"),
+    ):
+        with refused("data.unsupported", f"{match}.*1,500"):
+            bl.check(bl.Model(model=bl.Mixture(**{"components": 2, **keys}), data=source))

@@ -104,7 +104,14 @@ def candidates(model: Model, data: Data) -> Candidates:
             problems[n] = MixtureProblem(
                 _emission(parts[n]),
                 rows,
-                Labels(n, concentration(spec, n), allowed=allowed, inputs=inputs, gate_precision=0.1),
+                Labels(
+                    n,
+                    concentration(spec, n),
+                    allowed=allowed,
+                    inputs=inputs,
+                    gate_precision=0.1,
+                    row_weights=data.dataset.counts,
+                ),
             )
             _check_rows(spec, problems[n], columns)
             if spec.order is not None:

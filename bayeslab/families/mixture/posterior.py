@@ -127,7 +127,16 @@ class MixturePosterior(Posterior):
         self._there()
         return density.machine_model(self.model, resolved, search=False)
 
+    @property
+    def _folded(self) -> Reason | None:
+        """Why a method does not apply, if the rows of a table were folded to rows with counts."""
+        if self.data.dataset.counts is None:
+            return None
+        return Reason("the rows of the table were folded to rows with counts; method em takes them", code="unsupported")
+
     def _counted(self) -> BoundMixture:
+        if (folded := self._folded) is not None:
+            raise ModelError(folded, path=("data", "streamed"), code=folded.code)
         if self.spec.components == "sampled":
             raise ModelError(
                 "a sampled number of components has no graph of fixed size; use method gibbs, or give a number",
@@ -149,6 +158,8 @@ class MixturePosterior(Posterior):
     @cached_property
     def exact_plan(self) -> Plan | str:
         """The closed form, only if every label is known."""
+        if (folded := self._folded) is not None:
+            return folded
         self._there()
         resolved = self.resolved
         if resolved.choice is not None:
@@ -191,6 +202,8 @@ class MixturePosterior(Posterior):
     @cached_property
     def gibbs_plan(self) -> GibbsPlan | str:
         """Gibbs sampling of labels and parameters, or of partitions if the number of components is sampled."""
+        if (folded := self._folded) is not None:
+            return folded
         self._there()
         resolved = self.resolved
         if resolved.process is not None:
@@ -202,6 +215,8 @@ class MixturePosterior(Posterior):
     @cached_property
     def variational_plan(self) -> VariationalPlan | str:
         """Mean-field variational Bayes: factors of the rows' components and conjugate factors of the parameters."""
+        if (folded := self._folded) is not None:
+            return folded
         if self.spec.components == "sampled":
             return Reason(
                 "it needs a number of components, or a list to choose from; method gibbs samples the number",
@@ -213,7 +228,9 @@ class MixturePosterior(Posterior):
         return variational_plans.variational(self.resolved)
 
     def preferred_engine(self) -> tuple[str, str] | None:
-        """Gibbs if the number of components is sampled."""
+        """Gibbs if the number of components is sampled; EM of folded rows."""
+        if self._folded is not None:
+            return "em", "expectation maximisation: the rows of the table were folded to rows with counts"
         if self.spec.components == "sampled":
             return "gibbs", "Gibbs steps over partitions: the number of components is sampled"
         if self._process() and self.data.has(self.spec.modelled[0]) and not isinstance(self.gibbs_plan, str):

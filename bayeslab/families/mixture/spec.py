@@ -11,10 +11,10 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.distributions import DISTRIBUTIONS, usable
 from bayeslab.distributions.emissions import AnyDistribution
-from bayeslab.errors import Flaw, ModelError, hint, listed
+from bayeslab.errors import Flaw, ModelError, Reason, hint, listed
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.language.formula import parse_formula
-from bayeslab.language.spec import ColumnName, Family, columns_once, plain_name
+from bayeslab.language.spec import ColumnName, Family, Folding, columns_once, plain_name
 
 __all__ = ["KINDS", "Mixture"]
 
@@ -321,6 +321,21 @@ class Mixture(Family):
         for key, (silent, why) in priors.items():
             if silent and key in self.priors:
                 raise Flaw(f"priors: {key} has no effect, because {why}; leave it out", code="conflict")
+
+    def folding(self, columns: Set[str], numbers: Set[str]) -> Folding | Reason:
+        """Columns of categories, whose distinct rows count; other mixtures need every row."""
+        others = [c for c in self.columns if self.word(c) not in ("categorical", "bernoulli")]
+        given = {"regression": self.regression, "gating": self.gating, "labels": self.labels}
+        keys = [key for key, value in given.items() if value]
+        if keys or others:
+            what = f"`{keys[0]}`" if keys else f"{self.word(others[0])} components"
+            return Reason(f"a mixture with {what} needs every row in memory", code="unsupported")
+        if isinstance(self.components, str):
+            text = f"components: {self.components} draws the component of each row, and needs every row in memory"
+            return Reason(text, code="unsupported")
+        if isinstance(self.components, list) and self.choose == "held_out":
+            return Reason("choose: held_out leaves rows out, and needs every row in memory", code="unsupported")
+        return Folding(frozenset(self.columns))
 
     def factors(self, dims: Collection[str]) -> set[str]:
         """Columns treated as categorical, among them the labels."""
