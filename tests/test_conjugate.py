@@ -60,7 +60,7 @@ ALL = [
 
 @pytest.mark.parametrize(("word", "prior", "data", "known"), ALL, ids=[word for word, *_ in ALL])
 def test_the_chain_rule(word, prior, data, known):
-    """The evidence is the product of the predictive densities, and parts are the whole."""
+    """The evidence is the product of the predictive densities, and parts are the whole, in any order."""
     made = bl.conjugate(word, **prior)
     total, now = 0.0, made
     for x in data:
@@ -68,8 +68,12 @@ def test_the_chain_rule(word, prior, data, known):
         now = now.update([x], **known)
     assert made.log_evidence(data, **known) == pytest.approx(total, rel=1e-9)
     whole = made.update(data, **known).parameters
+    back = made
+    for x in reversed(data):
+        back = back.update([x], **known)
     for name in vars(whole):
         np.testing.assert_allclose(vars(now.parameters)[name], vars(whole)[name], rtol=1e-9)
+        np.testing.assert_allclose(vars(back.parameters)[name], vars(whole)[name], rtol=1e-9)
 
 
 def test_outcomes():
