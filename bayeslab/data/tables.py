@@ -8,6 +8,7 @@ that the model declares as levels. Codes with leading zeros are text.
 from __future__ import annotations
 
 import csv
+import glob
 import itertools
 import json
 import math
@@ -50,6 +51,7 @@ _THOUSANDS = re.compile(r"[+\u2212-]?[1-9]\d{0,2}\.\d{3}")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 # Peak memory in bytes per byte of a text with short cells.
 _SWELLS = 20
+_STREAMED = "models that need sums over rows only read it piece by piece, with streamed: true beside the table"
 # Maximum length of a line; maximum number of digits of an integer, whose conversion takes quadratic time.
 _MOST_LINE, _MOST_DIGITS = 1 << 26, 400
 
@@ -125,6 +127,8 @@ def _read_table(path: Path, cells: Cells) -> tuple[dict[str, Any], tuple[str, ..
     except DataError:
         if os.path.lexists(path) or not os.path.isdir(path.parent) or len(path.name) > 255:
             raise
+        if glob.has_magic(path.name):
+            raise DataError(f"this is a pattern of names, not a file; {_STREAMED}", where=str(path), code="not-a-file")
         near = sorted(p.name for p in path.parent.glob("*"))
         raise DataError(
             f"no such file{'; there are ' + ', '.join(near[:6]) if near else ''}", where=str(path), code="no-such-file"
@@ -149,7 +153,7 @@ def _fits(size: int, path: Path) -> None:
     if (need := _SWELLS * size) > memory_size():
         raise DataError(
             f"the file has {size / 2**30:.3g} GiB, and reading it would take about {need / 2**30:.3g} GiB of memory,"
-            " more than there is; take a part of it, or make a .parquet of the columns you need",
+            f" more than there is; take a part of it, or make a .parquet of the columns you need; {_STREAMED}",
             where=shown(path),
             code="too-costly",
         )
@@ -401,7 +405,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
         if (need := 8 * head.num_rows * head.num_columns) > memory_size():
             raise DataError(
                 f"the table has {head.num_rows:,} rows and {head.num_columns:,} columns, which take"
-                f" {need / 2**30:.3g} GiB, more memory than there is",
+                f" {need / 2**30:.3g} GiB, more memory than there is; {_STREAMED}",
                 where=shown(path),
                 code="too-costly",
             )

@@ -218,6 +218,14 @@ def test_files_that_are_no_table_are_refused(tmp_path, name, code, match):
         bl.check(bl.Model(model=bl.Regression(formula="y ~ x"), data=source))
 
 
+def test_what_does_not_fit_into_memory_may_be_streamed(folder, monkeypatch):
+    monkeypatch.setattr("bayeslab.data.tables.memory_size", lambda: 1000)
+    spec = bl.Regression(formula="y ~ z")
+    for name, code in (("part1.parquet", "data.too-costly"), ("all.csv", "data.too-costly"), ("p*", "data.not-a-file")):
+        with refused(code, "streamed: true"):
+            bl.check(bl.Model(model=spec, data={"table": str(folder / name)}))
+
+
 def test_a_pattern_without_files_and_a_file_that_vanishes(folder, tmp_path, monkeypatch):
     with refused("data.no-such-file", "part1.parquet", where=str(folder)):
         tables.DuckTable.open(folder / "none*.parquet")
