@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 from unicodedata import normalize
 
 import numpy as np
@@ -29,7 +29,7 @@ from bayeslab.data.frames import categories_as_words, category_order, check_inde
 from bayeslab.errors import DataError, Reason, hint
 from bayeslab.language.spec import DataSource, plain_name
 
-__all__ = ["Column", "Dataset", "check_lengths", "label_array", "row_names", "slip_of"]
+__all__ = ["Column", "Dataset", "RowStream", "check_lengths", "label_array", "row_names", "slip_of"]
 
 # A text column with a larger share of numbers is treated as numeric with stray words.
 _MOSTLY = 0.5
@@ -91,6 +91,15 @@ class Column:
         return hashlib.sha256(content + (self.missing.tobytes() if self.missing is not None else b"")).hexdigest()
 
 
+class RowStream(Protocol):
+    """All rows of a table larger than memory, which can be read again and again."""
+
+    columns: tuple[str, ...]
+
+    def batches(self) -> Iterator[np.ndarray]:
+        """Yield arrays (n, columns), NaN where a cell is missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """Named columns, as read: nothing here depends on a model.
@@ -112,6 +121,8 @@ class Dataset:
         Columns of a text table whose numbers may mean others, with a remark.
     counts : ndarray or None
         How many rows of a larger table each row stands for (:mod:`bayeslab.data.folding`); None: itself.
+    stream : RowStream or None
+        The rows of the larger table, if these are a sample of them.
     """
 
     columns: Mapping[str, Column] = field(default_factory=dict)
@@ -122,6 +133,7 @@ class Dataset:
     unused: tuple[tuple[str, str], ...] = ()
     doubts: Mapping[str, str] = field(default_factory=dict)
     counts: np.ndarray | None = None
+    stream: RowStream | None = None
 
     def digests(self) -> dict[str, str]:
         """SHA-256 of each column, and of the names of rows."""
@@ -256,6 +268,7 @@ class Dataset:
             self.unused + other.unused,
             dict(self.doubts) | dict(other.doubts),
             other.counts if self.counts is None else self.counts,
+            other.stream if self.stream is None else self.stream,
         )
 
     @classmethod

@@ -42,6 +42,8 @@ __all__ = ["read_model_data"]
 
 # Folded rows beyond which memory would no longer be small.
 _MOST_ROWS = 4_000_000
+# Rows in a sample.
+_SAMPLE = 20_000
 # Rows in a batch whose computed columns are evaluated.
 _BATCH = 1 << 17
 # DuckDB's types of numbers; decimals are DECIMAL(p, s).
@@ -142,7 +144,7 @@ class _Fold:
         with self.table.errors():
             numbers = self._numbers(columns)
             folding = self._folding(numbers)
-            for name in sorted((folding.distinct | folding.summed) - columns):
+            for name in sorted((folding.distinct | folding.summed | folding.sampled) - columns):
                 raise DataError(
                     f"the table has no column '{name}'{hint(name, columns)}",
                     where=self.table.where,
@@ -150,6 +152,8 @@ class _Fold:
                 )
             distinct = {column for name in folding.distinct for column in self.derived.get(name, {name})}
             groups, summed = sorted(distinct), sorted(folding.summed)
+            if folding.sampled:
+                return self._sampled(sorted(folding.sampled), numbers)
             if folding.chain and distinct == folding.distinct:
                 made = self._chained(folding)
             else:
@@ -181,7 +185,8 @@ class _Fold:
             return numbers
         # A column of a text file is one of numbers if all of its cells are.
         wanted = self._folding(numbers)
-        used = {c for name in wanted.summed | wanted.distinct for c in self.derived.get(name, {name})}
+        named = wanted.summed | wanted.distinct | wanted.sampled
+        used = {c for name in named for c in self.derived.get(name, {name})}
         asked = sorted(used & numbers & self.columns.keys())
         if not asked:
             return numbers
@@ -334,6 +339,30 @@ class _Fold:
         cells = zip(*(found.column(f"c{i}").to_pylist() for i in range(len(groups))), strict=True)
         return next((i for i, row in enumerate(cells) if not any(map(operator.contains, gone, row))), 0)
 
+    def _sampled(self, names: Sequence[str], numbers: set[str]) -> Dataset:
+        """A sample of rows, each of which stands for equally many, and all rows as a stream."""
+        for name in names:
+            if name not in numbers or name not in self.columns:
+                raise DataError(
+                    f"column '{name}' is {'computed' if name in self.derived else 'text'}, and rows that are read in"
+                    " batches have columns of numbers: write it into the table",
+                    where=self.table.where,
+                    code="unsupported",
+                )
+        taken = ", ".join(f"{self._number(self.columns[name])} AS s{i}" for i, name in enumerate(names))
+        there = " OR ".join(f"s{i} IS NOT NULL" for i in range(len(names)))
+        query = f"(SELECT {taken} FROM {self.table.rows})"
+        total = self.table.fetch(f"SELECT COUNT(*) FROM {query} WHERE {there}")[0][0]
+        # With several threads the sample would depend on which is first.
+        self.table.connection.execute("SET threads = 1")
+        found = self.table.connection.sql(
+            f"SELECT * FROM (SELECT * FROM {query} WHERE {there}) USING SAMPLE reservoir({_SAMPLE} ROWS) REPEATABLE (1)"
+        ).to_arrow_table()
+        columns = {name: found.column(f"s{i}").to_numpy() for i, name in enumerate(names)}
+        held = self._assembled([], None, columns, np.full(len(found), total / max(len(found), 1)))
+        stream = FileRows(self.table.where, f"SELECT * FROM {query} WHERE {there}", tuple(names))
+        return replace(held, stream=stream)
+
     def _view(self, groups: Sequence[str], summed: Sequence[str], numbers: set[str]) -> Callable[[], _Rows]:
         """The rows in SQL: the groups are c0, c1, ..., the summed columns are s0, s1, ... ."""
         if set(summed) & self.derived.keys():
@@ -416,6 +445,23 @@ class _Fold:
         source = self.model.data
         read = Dataset.from_table(columns, source.rows, what=self.table.where, cells=self.cells)
         return replace(read.renamed(self._renamed(columns)), rows=source.rows, counts=counts)
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """The rows of files, read in batches."""
+
+    where: str
+    query: str
+    columns: tuple[str, ...]
+
+    def batches(self) -> Iterator[np.ndarray]:
+        """Yield arrays (n, columns), NaN where a cell is missing."""
+        table = DuckTable.open(self.where, missing_words=False)
+        with table.errors():
+            for batch in table.connection.sql(self.query).to_arrow_reader(_BATCH):
+                if len(batch):
+                    yield np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
 
 
 @dataclass(frozen=True, eq=False)

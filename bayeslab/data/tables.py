@@ -128,7 +128,8 @@ def _read_table(path: Path, cells: Cells) -> tuple[dict[str, Any], tuple[str, ..
         if os.path.lexists(path) or not os.path.isdir(path.parent) or len(path.name) > 255:
             raise
         if glob.has_magic(path.name):
-            raise DataError(f"this is a pattern of names, not a file; {_STREAMED}", where=str(path), code="not-a-file")
+            pattern = f"this is a pattern of names, not a file; {_STREAMED}"
+            raise DataError(pattern, where=str(path), code="not-a-file") from None
         near = sorted(p.name for p in path.parent.glob("*"))
         raise DataError(
             f"no such file{'; there are ' + ', '.join(near[:6]) if near else ''}", where=str(path), code="no-such-file"

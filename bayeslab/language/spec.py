@@ -217,6 +217,8 @@ class Folding:
     chain : tuple of (str, tuple of str)
         If the model needs less of complete rows than counts of whole rows: the distinct columns in an order, each with
         the earlier ones together with which its counts suffice; these are counted together with one another before.
+    sampled : frozenset of str
+        Columns of numbers that a method reads in batches of rows, again and again; a sample of them is held.
     advice : str
         What to do if there are too many combinations.
     """
@@ -224,6 +226,7 @@ class Folding:
     distinct: frozenset[str]
     summed: frozenset[str] = frozenset()
     chain: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    sampled: frozenset[str] = frozenset()
     advice: str = "round the numbers among them in a column of the table, or leave out columns"
 
 

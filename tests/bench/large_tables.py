@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 FEATURES = [f"f{i}" for i in range(8)]
-CASES = ("gaussian", "groups", "derived", "logistic", "poisson", "naive_bayes", "structure")
+CASES = ("gaussian", "groups", "derived", "logistic", "poisson", "naive_bayes", "structure", "mixture")
 _BATCH = 1_000_000
 
 
@@ -56,6 +56,8 @@ def model(case: str, source: dict[str, Any]) -> Any:
     if case == "structure":
         chosen = {v: states[v] for v in ("kind", *FEATURES[:4])}
         return bl.Model(model=bl.BayesNet(variables=chosen, structure={"score": "bdeu"}), data=source)
+    if case == "mixture":
+        return bl.Model(model=bl.Mixture(columns=["x", "z"], components=2), data=source)
     formulas = {
         "gaussian": "y ~ x + z",
         "groups": "y ~ x + z + (1 | g)",
@@ -73,7 +75,7 @@ def model(case: str, source: dict[str, Any]) -> Any:
 def fitted(case: str, path: str, streamed: bool) -> dict[str, Any]:
     import bayeslab as bl
 
-    method = "laplace" if case in ("logistic", "poisson") else None
+    method = {"logistic": "laplace", "poisson": "laplace", "mixture": "em"}.get(case)
     start = time.perf_counter()
     fit = bl.fit(model(case, {"table": path, "streamed": streamed}), None, method, runs=None, progress=False, seed=1)
     return {

@@ -363,9 +363,37 @@ def test_latent_classes_are_those_of_all_rows(tmp_path, components):
 def test_other_mixtures_need_every_row(rows, folder):
     source = {"table": str(folder / "all.csv"), "streamed": True}
     for keys, match in (
-        ({"columns": ["z", "y"]}, "gaussian components"),
+        ({"columns": ["z", "y"], "component": "student_t"}, "student_t components"),
+        ({"columns": ["z", "y"], "components": [1, 2]}, "chosen by every row"),
         ({"columns": ["a"], "component": "categorical", "labels": "g"}, "`labels`"),
         ({"columns": ["a"], "component": "categorical", "components": "sampled"}, "components: sampled"),
     ):
         with refused("data.unsupported", f"{match}.*1,500"):
             bl.check(bl.Model(model=bl.Mixture(**{"components": 2, **keys}), data=source))
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+def test_em_of_batches_is_that_of_all_rows(tmp_path, monkeypatch, covariance):
+    """Searches begin on a sample, and the maximum is that for all rows."""
+    monkeypatch.setattr("bayeslab.data.folding._SAMPLE", 800)
+    monkeypatch.setattr("bayeslab.data.folding._BATCH", 500)
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 2, 3000)
+    points = np.array([[1000, 0], [1004, 1]])[kind] + rng.normal(size=(3000, 2)) @ np.array([[1, 0.4], [0, 0.8]])
+    rows = pl.DataFrame({"u": points[:, 0], "v": points[:, 1]})
+    rows.write_parquet(tmp_path / "points.parquet")
+    spec = bl.Mixture(columns=["u", "v"], components=2, covariance=covariance)
+    source = {"table": str(tmp_path / "points.parquet"), "streamed": True}
+    for prior, tolerance in (("ignore", 1e-6), ("use", 1e-3)):  # weak priors are scaled to the sample
+        whole = bl.fit(bl.Model(model=spec, seed=1), rows, "em", runs=None, progress=False, prior=prior)
+        folded = bl.fit(bl.Model(model=spec, data=source, seed=1), None, "em", runs=None, progress=False, prior=prior)
+        assert folded.data.n_rows == 3000 and len(folded.data.dataset.counts) == 800
+        np.testing.assert_allclose(folded.summary(), whole.summary(), rtol=tolerance, atol=tolerance)
+        assert "all 3,000" in str(folded.verdict)
+    assert len(folded.predict({"u": [1000.0, None], "v": [0.0, 1.0]})) == 4
+    with refused("data.not-applicable", "3,000"):
+        folded.clusters()
+    with refused("engine.refused.not-suited", "hard"):
+        bl.fit(bl.Model(model=spec, data=source), None, "em", variant="hard", runs=None, progress=False)
+    assert bl.fit(bl.Model(model=spec, data=source), runs=None, progress=False).method == "em"

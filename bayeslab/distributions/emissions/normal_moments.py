@@ -23,6 +23,7 @@ __all__ = [
     "centred",
     "column_moments",
     "mahalanobis",
+    "merged",
     "moments_about",
     "normal_log_density",
     "patterns",
@@ -109,6 +110,24 @@ def about_mean(weight: np.ndarray, first: np.ndarray, second: np.ndarray, about:
     shift = ratio(first, weight[:, None], 0.0)
     scatter = second - weight[:, None, None] * shift[:, :, None] * shift[:, None, :]
     return {"weight": weight, "mean": about + shift, "scatter": scatter}
+
+
+def merged(one: Statistics, other: Statistics) -> Statistics:
+    """(weight, mean, scatter) of the rows of both, without loss where means are large relative to the scatter.
+
+    Weights are (K,) with scatters (K, d, d), or (K, d) with scatters (K, d). Chan, Golub, LeVeque (1983), The American
+    Statistician 37.
+    """
+    whole = one["scatter"].ndim == 3
+    a, b = (s["weight"][:, None] if whole else s["weight"] for s in (one, other))
+    total, apart = a + b, other["mean"] - one["mean"]
+    between = ratio(a * b, total, 0.0)
+    square = between[..., None] * apart[:, :, None] * apart[:, None, :] if whole else between * apart**2
+    return {
+        "weight": one["weight"] + other["weight"],
+        "mean": one["mean"] + ratio(b, total, 0.0) * apart,
+        "scatter": one["scatter"] + other["scatter"] + square,
+    }
 
 
 def about_normal(statistics: Statistics, counts: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> float:

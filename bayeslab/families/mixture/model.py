@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.data.bound import Data
+from bayeslab.data.dataset import RowStream
 from bayeslab.data.design import Design
 from bayeslab.distributions import emissions
 from bayeslab.errors import DataError, ModelError, OptionError
@@ -70,6 +71,7 @@ class Candidates:
     names: np.ndarray
     scales: tuple[np.ndarray, np.ndarray] | None
     design: Design | None
+    stream: RowStream | None = None
 
 
 def candidates(model: Model, data: Data) -> Candidates:
@@ -123,7 +125,7 @@ def candidates(model: Model, data: Data) -> Candidates:
                         path=("model", "order"),
                         code="conflict",
                     )
-    return Candidates(parts, problems, columns, names, scales, design)
+    return Candidates(parts, problems, columns, names, scales, design, data.dataset.stream)
 
 
 def _first(spec: Mixture, candidates: Candidates) -> BoundMixture:
@@ -156,6 +158,7 @@ def _first(spec: Mixture, candidates: Candidates) -> BoundMixture:
         by,
         candidates.design,
         process,
+        candidates.stream,
     )
 
 

@@ -323,8 +323,9 @@ class Mixture(Family):
                 raise Flaw(f"priors: {key} has no effect, because {why}; leave it out", code="conflict")
 
     def folding(self, columns: Set[str], numbers: Set[str]) -> Folding | Reason:
-        """Columns of categories, whose distinct rows count; other mixtures need every row."""
-        others = [c for c in self.columns if self.word(c) not in ("categorical", "bernoulli")]
+        """Columns of categories, whose distinct rows count, or gaussian ones, which EM reads again and again."""
+        gaussian = bool(self.columns) and set(map(self.word, self.columns)) == {"gaussian"}
+        others = [c for c in self.columns if not gaussian and self.word(c) not in ("categorical", "bernoulli")]
         given = {"regression": self.regression, "gating": self.gating, "labels": self.labels}
         keys = [key for key, value in given.items() if value]
         if keys or others:
@@ -335,7 +336,11 @@ class Mixture(Family):
             return Reason(text, code="unsupported")
         if isinstance(self.components, list) and self.choose == "held_out":
             return Reason("choose: held_out leaves rows out, and needs every row in memory", code="unsupported")
-        return Folding(frozenset(self.columns))
+        if gaussian and isinstance(self.components, list):
+            return Reason(
+                "a number of components is chosen by every row in memory: give one number", code="unsupported"
+            )
+        return Folding(frozenset(), sampled=frozenset(self.columns)) if gaussian else Folding(frozenset(self.columns))
 
     def factors(self, dims: Collection[str]) -> set[str]:
         """Columns treated as categorical, among them the labels."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.data.dataset import RowStream
 from bayeslab.data.design import Design
 from bayeslab.errors import ModelError, Reason, hint
 from bayeslab.latents.partitions.component_number import NumberPrior
@@ -44,6 +45,8 @@ class BoundMixture:
         Design matrix of a regression.
     process : ProcessPrior or None
         Prior of a Dirichlet or Pitman-Yor process.
+    stream : RowStream or None
+        All rows, if those held are a sample.
     origin : BoundMixture or None
         The mixture on the data of the fit, if these data are others.
     """
@@ -59,6 +62,7 @@ class BoundMixture:
     by: str | None = None
     design: Design | None = None
     process: ProcessPrior | None = None
+    stream: RowStream | None = None
     origin: BoundMixture | None = None
 
     @property

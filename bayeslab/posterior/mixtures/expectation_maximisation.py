@@ -9,10 +9,10 @@ import numpy as np
 
 from bayeslab.distributions.emissions import Parameters
 from bayeslab.errors import BayeslabError, EngineRefusal, ModelError, OptionError
-from bayeslab.latents.expectation_maximisation import Restarts
+from bayeslab.latents.expectation_maximisation import EMResult, Restarts, maximise
 from bayeslab.posterior.answer import EMPlan, Note, Searched
 from bayeslab.posterior.mixtures.bound_mixture import BoundMixture
-from bayeslab.posterior.mixtures.problem import MixtureProblem
+from bayeslab.posterior.mixtures.problem import Collapse, MixtureProblem, StreamedMixtureProblem
 from bayeslab.posterior.mixtures.search import MixtureOptions, fit_mixture, merging, search
 from bayeslab.posterior.mixtures.starts import start_from_labels, starting_labels
 from bayeslab.posterior.observed.joint_normal import JointNormal
@@ -42,9 +42,13 @@ def em(mixture: BoundMixture) -> EMPlan:
     def start(rng: np.random.Generator) -> Mapping[str, Any]:
         return problem.update(problem.statistics(starting_labels(problem, "k_means", rng)))
 
+    def whole(prior: bool) -> MixtureProblem:
+        chosen = _with_priors(mixture) if prior else problem.without_prior()
+        return chosen if mixture.stream is None else StreamedMixtureProblem.of_sample(chosen, mixture.stream.batches)
+
     return EMPlan(
-        how=f"{mixture.n_components} components, summed out for {len(mixture.rows):,} rows",
-        problem=lambda prior: _with_priors(mixture) if prior else problem.without_prior(),
+        how=f"{mixture.n_components} components, summed out for {problem.n_effective:,.0f} rows",
+        problem=whole,
         start=start,
         values=lambda theta: mixture.numbered(mixture.values(theta)),
         dims=mixture.dims,
@@ -85,6 +89,11 @@ def _search(
 ) -> Searched:
     """Searches from k-means and from varied starts; components that collapse or merge are re-initialised."""
     hard = how["variant"] == "hard"
+    if hard and mixture.stream is not None:
+        raise EngineRefusal(
+            "variant hard gives each row a component, and rows are read in batches: take accelerated or em",
+            code="not-suited",
+        )
     options = MixtureOptions(
         method="hard" if hard else "map" if prior else "em",
         variant="em" if hard else how["variant"],
@@ -122,6 +131,10 @@ def _search(
     if (failed := len(searches) - len(ends)) > 0:
         text = f"{failed} of {len(searches)} searches ended with a component of zero variance"
         notes.append(Note("warn", "collapse", text, "take prior: use, or fewer components"))
+    if mixture.stream is not None:
+        best, note = _on_all_rows(mixture, problem, options, best)
+        ends = (best,)
+        notes.append(note)
     place = np.argsort(mixture.ranking(mixture.values(best.parameters)))
     for j, k in merging(problem, best.parameters) if problem.n_components > 1 else []:
         pair = " and ".join(str(mixture.names[i]) for i in sorted(place[[j, k]]))
@@ -130,6 +143,32 @@ def _search(
     if mixture.choice is not None:
         notes.append(Note("pass", "components", mixture.choice.described("component")))
     return Searched(Restarts(best, ends, searches[-1].interrupted), tuple(notes))
+
+
+def _on_all_rows(
+    mixture: BoundMixture, problem: MixtureProblem, options: MixtureOptions, best: EMResult
+) -> tuple[EMResult, Note]:
+    """The maximum for all rows, from that for a sample of them, and a note of both."""
+    assert mixture.stream is not None
+    whole = StreamedMixtureProblem.of_sample(problem, mixture.stream.batches)
+    try:
+        found = maximise(
+            whole,
+            best.parameters,
+            variant="em" if options.variant == "stochastic" else options.variant,
+            tolerance=options.tolerance,
+            max_iterations=options.max_iterations,
+        )
+    except Collapse:
+        raise EngineRefusal(
+            "with all rows a component collapsed, which the sample had not shown; take prior: use, or fewer components",
+            code="degenerate",
+        ) from None
+    text = (
+        f"searches on a sample of {len(problem.rows):,} rows; from the best of them {found.iterations} steps on all"
+        f" {problem.n_effective:,.0f}"
+    )
+    return found, Note("pass", "sample", text)
 
 
 def _repairs(texts: list[str]) -> list[Note]:

@@ -14,7 +14,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,12 +22,13 @@ from typing import Any
 import numpy as np
 
 from bayeslab.distributions.emissions import Parameters, Statistics, column_variances
+from bayeslab.distributions.emissions.normal_moments import merged
 from bayeslab.errors import DataError, OptionError
 from bayeslab.latents.labels.labels import Labels
 from bayeslab.posterior.latent_problem import LatentProblem
 from bayeslab.posterior.observed.emitted import EmittedRows
 
-__all__ = ["Collapse", "HardProblem", "MixtureProblem"]
+__all__ = ["Collapse", "HardProblem", "MixtureProblem", "StreamedMixtureProblem"]
 
 
 class Collapse(Exception):
@@ -169,6 +170,39 @@ class MixtureProblem(LatentProblem):
     def chain(self, theta: Parameters, rng: np.random.Generator) -> Callable[[Parameters], Statistics]:
         """A sampler of components for stochastic EM; statistics are averaged as responsibilities."""
         return lambda at: {"responsibilities": np.eye(self.n_components)[self.law(at).sample(rng)]}
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedMixtureProblem(MixtureProblem):
+    """A Gaussian mixture whose rows are read in batches at each step; those held are a sample.
+
+    Log likelihoods and expected statistics are sums over rows, and so over batches.
+
+    Attributes
+    ----------
+    batches : callable
+        Iterates over arrays of rows.
+    """
+
+    batches: Callable[[], Iterable[np.ndarray]] = tuple
+
+    @classmethod
+    def of_sample(cls, problem: MixtureProblem, batches: Callable[[], Iterable[np.ndarray]]) -> StreamedMixtureProblem:
+        """The mixture of a sample, on all rows."""
+        return cls(problem.emission, problem.rows, problem.latent, batches)
+
+    def expect(self, theta: Parameters) -> tuple[float, dict[str, Any]]:
+        """Log likelihood and expected sufficient statistics of all rows."""
+        total, sums = 0.0, dict[str, Any]()
+        for rows in self.batches():
+            part = MixtureProblem(self.emission, rows, self.latent.on(None, None))
+            value, statistics = part.expect(theta)
+            if not np.isfinite(value):
+                return -np.inf, {}
+            total += value
+            weights = statistics["weights"]
+            sums = merged(sums, statistics) | {"weights": sums["weights"] + weights} if sums else statistics
+        return total, sums
 
 
 @dataclass(frozen=True, eq=False)
