@@ -94,7 +94,8 @@ class Column:
 class RowStream(Protocol):
     """All rows of a table larger than memory, which can be read again and again."""
 
-    columns: tuple[str, ...]
+    @property
+    def columns(self) -> tuple[str, ...]: ...
 
     def batches(self) -> Iterator[np.ndarray]:
         """Yield arrays (n, columns), NaN where a cell is missing."""
