@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bayeslab.errors import OptionError, hint
+from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.expanding import expanded, with_table
 from bayeslab.families.graph.posterior import GraphPosterior
 from bayeslab.families.graph.pymc_script import script
@@ -58,6 +58,12 @@ def export(
     source = Source(model)
     place = source.file.folder if source.file else Path()
     with source.located():
+        if source.model.data.streamed:
+            raise ModelError(
+                "a script reads its table whole, and this one may be larger than memory: leave out streamed",
+                path=("data", "streamed"),
+                code="unsupported",
+            )
         declared, bound = with_table(source, data), source.bound(data)
         if isinstance(declared.model, Graph):
             comments = {} if source.file is None else _comments(read_text(source.file.file), declared.model.nodes)

@@ -635,6 +635,8 @@ def compare(
     if not fits:
         raise OptionError("nothing to compare: give fits by name, {'name': fit, ...}", code="incomplete")
     shares = _prior(prior, list(fits))
+    for fit in fits.values():
+        fit.data.refuse_folded("comparisons of models, by other than their log_evidence,")
     _same_data(fits)
     averaged = [name for name, fit in fits.items() if fit.has_group("parent_sets")]
     if averaged and criterion in ("bic", "aic"):

@@ -328,6 +328,8 @@ def _prepared(models: Mapping[str, Any], data: Any, target: str | None, loss: An
         source = Source(given)
         with source.located():
             entries.append(_Entry(name, source.posterior(data)))
+    for entry in entries:
+        entry.posterior.data.refuse_folded("cross-validation and learning curves")
     return entries, _task(entries, target, loss)
 
 

@@ -164,6 +164,16 @@ def test_what_needs_each_row_is_refused(folder, tmp_path):
             work()
     with refused("data.not-applicable", "averages"):
         fit.comparisons("x")
+    for work in (
+        lambda: bl.compare({"a": fit, "b": fit}),
+        lambda: bl.cross_validate({"a": fit}, folds=3, progress=False),
+    ):
+        with refused("data.not-applicable", "1,500 rows"):
+            work()
+    with refused("data.not-applicable", "1,500 rows"):
+        bl.calibrate(fit.model, replications=3, progress=False)
+    with refused("model.unsupported", "streamed"):
+        bl.export(fit.model)
     fit.report(tmp_path / "page.html")
     assert "fitted to 1,500 rows" in (tmp_path / "page.html").read_text()
 
