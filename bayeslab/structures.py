@@ -416,6 +416,7 @@ def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
         if "max_parents" in structure.model_fields_set:
             arguments["max_parents"] = structure.max_parents
         if method == _INCOMPLETE:
+            bound.refuse_folded(f"searches by {_INCOMPLETE}")
             if not all(plan.states.values()):
                 raise DataError(
                     f"the search '{_INCOMPLETE}' is for columns of states, and some hold numbers", code="not-states"

@@ -301,6 +301,19 @@ def test_nets_are_those_of_all_rows(tmp_path, spec, method, held):
     np.testing.assert_allclose(folded.summary(), whole.summary(), rtol=1e-9, atol=1e-9)
 
 
+def test_a_structure_is_learned_from_the_same_declaration(tmp_path):
+    _patients().write_parquet(tmp_path / "p.parquet")
+    names = ["a", "c", "d", "e"]
+    (tmp_path / "m.yaml").write_text(
+        "bayeslab: 1\ndata: {table: p.par*, streamed: true}\n"
+        "model: {family: bayes_net, structure: {score: bdeu}, variables: {a: [no, yes], c: [0, 1, 2], d: [no, yes], e: [l, m, h]}}\n"
+    )
+    whole = bl.learn(_patients().select(names), score="bdeu", states={v: STATES[v] for v in names})
+    assert bl.learn(tmp_path / "m.yaml").score == pytest.approx(whole.score, abs=1e-9)
+    with refused("data.not-applicable", "structural_em.*2,000 rows"):
+        bl.learn(tmp_path / "m.yaml", method="structural_em")
+
+
 @pytest.mark.parametrize("file", ["p.parquet", "p.csv"])
 def test_incomplete_rows_of_a_net_are_kept(tmp_path, file):
     at = pl.int_range(pl.len())
