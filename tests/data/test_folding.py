@@ -308,7 +308,7 @@ def test_a_structure_is_learned_from_the_same_declaration(tmp_path):
         "bayeslab: 1\ndata: {table: p.par*, streamed: true}\n"
         "model: {family: bayes_net, structure: {score: bdeu}, variables: {a: [no, yes], c: [0, 1, 2], d: [no, yes], e: [l, m, h]}}\n"
     )
-    whole = bl.learn(_patients().select(names), score="bdeu", states={v: STATES[v] for v in names})
+    whole = bl.learn(_patients().select(names), score="bdeu", score_options={"states": {v: STATES[v] for v in names}})
     assert bl.learn(tmp_path / "m.yaml").score == pytest.approx(whole.score, abs=1e-9)
     with refused("data.not-applicable", "structural_em.*2,000 rows"):
         bl.learn(tmp_path / "m.yaml", method="structural_em")
