@@ -67,9 +67,10 @@ class Regression(Family):
         " `sigma2`, `precision`), `sd_g`, ...; a number fixes the parameter. Any other name defines a"
         " hyperparameter. A parameter with a formula has a mapping: `sigma: {Intercept: ..., b: ...}`.",
     )
-    shrinkage: Literal["ridge", "lasso", "horseshoe"] | None = Field(
+    shrinkage: Literal["ridge", "lasso", "horseshoe", "r2d2"] | None = Field(
         default=None,
-        description="Joint shrinkage prior of the slopes that have no prior of their own; its scale `tau` is inferred.",
+        description="Joint shrinkage prior of the slopes, whose scale `tau` is inferred; with `r2d2` from the share"
+        " `R2` of explained variance.",
     )
     weights: ColumnName | None = Field(
         default=None, description="Column of weights that multiply the rows' log likelihoods."
@@ -95,7 +96,7 @@ class Regression(Family):
             likelihood: str = ...,
             link: Literal["identity", "log", "logit", "probit", "cloglog"] | None = ...,
             priors: Mapping[str, str | float | Mapping[str, str | float]] = ...,
-            shrinkage: Literal["ridge", "lasso", "horseshoe"] | None = ...,
+            shrinkage: Literal["ridge", "lasso", "horseshoe", "r2d2"] | None = ...,
             weights: str | None = ...,
             censored: str | None = ...,
             missing: Mapping[str, str] = ...,

@@ -99,7 +99,7 @@ class Writer:
         parameters |= {f"corr_{group.name}_{group.id}" for group in everywhere if group.id}
         parameters |= {"sigma2", "precision"} if "sigma" in self.likelihood.auxiliary else set()
         parameters |= {"cutpoints"} if self.likelihood.levels == "ordered" else set()
-        parameters |= {"tau"} if self.spec.shrinkage else set()
+        parameters |= {Shrinkage.PARAMETERS[self.spec.shrinkage]} if self.spec.shrinkage else set()
         allowed = parameters | columns
         self.hyper = [name for name in self.priors if name in used - allowed]
         for name in self.priors:
@@ -247,7 +247,7 @@ class Writer:
         out |= {"trials"} if self.rows.trials is not None else set()
         out |= {"lower", "upper"} if self.rows.limits is not None else set()
         out |= {"offset"} if self.design.offset is not None else set()
-        out |= {"tau", "unit"} if self.spec.shrinkage else set()
+        out |= {"tau", "unit", Shrinkage.PARAMETERS[self.spec.shrinkage]} if self.spec.shrinkage else set()
         out |= {"cutpoint", "cutpoints"} if self.likelihood.levels == "ordered" else set()
         if self.likelihood.levels == "categorical":
             out |= {"contrasts", "response_level", "response_contrast"}
@@ -504,7 +504,8 @@ class Writer:
             )  # fmt: skip
         shrinkage = None
         if self.spec.shrinkage:
-            shrinkage = Shrinkage(self.spec.shrinkage, self.sd, self._noise(), self.priors.get("tau"))
+            prior = self.priors.get(Shrinkage.PARAMETERS[self.spec.shrinkage])
+            shrinkage = Shrinkage(self.spec.shrinkage, self.sd, self._noise(), prior)
         return Coefficients(
             self.parts, names, design, self.priors, 2.5 * self.sd, response=response, row=self.dim, shared=self.priors,
             contrasts=self._contrasts, shrinkage=shrinkage,
@@ -520,11 +521,18 @@ class Writer:
         return [Joint(name, id_, terms) for (name, id_), terms in members.items()]
 
     def _noise(self) -> str:
-        """The scale of the rows about their means, in which the horseshoe measures slopes."""
+        """The scale of the rows about their means, in which the horseshoe and R2-D2 measure slopes."""
         if "sigma" not in self.likelihood.auxiliary or self.link != "identity":
             return "2"
         if "sigma" not in self.designs or not varies(self.designs["sigma"]):
             return "sigma"
+        if self.spec.shrinkage == "r2d2" and not self._default("sigma"):
+            raise problem(
+                "shrinkage: r2d2 is scaled to the sigma of average rows, and the intercept of sigma has another prior:"
+                " leave that out",
+                "shrinkage",
+                code="conflict",
+            )
         if self.spec.shrinkage == "horseshoe" and "tau" not in self.priors and not self._default("sigma"):
             raise problem(
                 "the default prior of the horseshoe's 'tau' is scaled to the sigma of average rows, and the intercept"
