@@ -260,10 +260,9 @@ class BayesNetPosterior(Posterior):
             raise NotLowered(next(iter(weights)), "weights of the rows of a net")
         if unknown(self.spec):
             raise sampled("a graph")
-        net, codes, _ = self.resolved
-        if not (net.learned or net.regressions) or not len(codes):
-            raise NotLowered("the net", "nothing to learn, or no data")  # which the graph says with its place
-        return density.machine_model(self.resolved)
+        if not len(self.resolved.codes):
+            raise NotLowered("the net", "no data")
+        return density.machine_model(self.model, self.resolved)
 
     def log_likelihoods(self, draws: Draws) -> Named:
         """Log probability of the observed cells of each row at each draw, with the others summed out."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
 from bayeslab.families.graph.priors import program_with_priors
 from bayeslab.language.spec import Model
@@ -17,7 +18,6 @@ from bayeslab.latents.gaussian_process.gaussian_process import (
     likelihood_words,
 )
 from bayeslab.latents.gaussian_process.state_space import faster_in_time
-from bayeslab.posterior.machine.arrays import NotLowered
 from bayeslab.posterior.machine.model import MachineModel
 
 __all__ = [
@@ -34,15 +34,7 @@ __all__ = [
 
 
 def machine_model(model: Model, resolved: Resolved) -> MachineModel:
-    """Hyperparameters, and the log evidence of the data or the log likelihood of the function, as a program.
-
-    Raises
-    ------
-    NotLowered
-        The machine does not know a part of the model.
-    """
-    if (word := resolved.spec.approximation) is not None:
-        raise NotLowered(resolved.target, f"approximation: {word}, whose evidence has no kernel")
+    """Hyperparameters, and the log evidence of the data or the log likelihood of the function, as a program."""
     writer = program_with_priors(model, resolved.nodes, coordinates(resolved))
     write_intercept(writer, resolved)
     write_evidence(writer, resolved)
@@ -113,6 +105,9 @@ def in_time(resolved: Resolved) -> bool:
 def write_evidence(writer: Writer, resolved: Resolved) -> None:
     """Write the log marginal likelihood, or for outcomes that are not normal the function and its log likelihood."""
     assert resolved.y is not None
+    if resolved.spec.approximation is not None:
+        _write_approximation(writer, resolved)
+        return
     theta, noise, coefficients = parameters(writer, resolved)
     if not resolved.gaussian:
         _write_likelihood(writer, resolved, theta, noise, coefficients)
@@ -127,6 +122,26 @@ def write_evidence(writer: Writer, resolved: Resolved) -> None:
         return
     arrays = (*program_arrays(resolved), resolved.y, resolved.design, resolved.known, np.array([resolved.nugget]))
     writer.add("evidence", writer.evidence(LOG_MARGINAL, flat, *arrays))
+
+
+def _write_approximation(writer: Writer, resolved: Resolved) -> None:
+    """Write the approximate log evidence; with ``hsgp`` and outcomes that are not normal, of the function's weights."""
+    regression = regression_of(resolved)
+    theta, noise, coefficients = parameters(writer, resolved)
+    noises = [noise]
+    if not resolved.gaussian:
+        named = {"sigma": noise}
+        noises = [
+            named[name] if name in named else value_or_zero(writer, resolved, name)
+            for name in regression.likelihood.parameters
+        ]
+    flat = [*theta, *map(_vector, noises), *coefficients]
+    if resolved.gaussian or resolved.spec.approximation != "hsgp":
+        evidence = writer.python_evidence(regression.log_marginal, flat)
+    else:
+        weights = writer.random("_z", "Normal", {"mu": 0.0, "sigma": 1.0}, (regression.basis.n_functions,))
+        evidence = writer.python_evidence(regression.log_likelihood, [*flat, weights])
+    writer.add("evidence", evidence)
 
 
 def _write_likelihood(

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.latents.gaussian_process.python_evidence import value_at
+
 __all__ = ["called_slowly", "evidence_slowly"]
 
 
@@ -599,6 +601,16 @@ def _tables(
     return float(total)
 
 
+# ---------------------------------------------------------------------------------- Python functions
+
+
+def _python_function(parameters: np.ndarray, address: np.ndarray) -> float:
+    """The function itself, which has no twin."""
+    if not np.isfinite(parameters).all():
+        return -np.inf
+    return value_at(address, parameters)
+
+
 _TWINS: dict[tuple[str, str], Any] = {
     ("counting_kernels", "evidence_of_tables"): _tables,
     ("markov_kernels", "log_evidence_and_gradient"): _chain,
@@ -619,5 +631,6 @@ _TWINS: dict[tuple[str, str], Any] = {
     ("structural_kernels", "log_evidence_and_gradient"): _states,
     ("function_sum_kernels", "log_evidence_and_gradient"): _functions,
     ("function_sum_kernels", "in_time_log_evidence_and_gradient"): _functions_in_time,
+    ("callback_kernels", "log_evidence_and_gradient"): _python_function,
     ("function_sum_kernels", "series_log_evidence_and_gradient"): _series,
 }
