@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 import bayeslab as bl
+from bayeslab.families.gaussian_process.approximations import regression_of, vector_of
 from bayeslab.posterior.machine.arrays import NotLowered
 from bayeslab.posterior.machine.evidence import python_evidence
-from bayeslab.posterior.machine.program import Builder
+from bayeslab.posterior.machine.program import Builder, Program
 from bayeslab.preparation import Source
 from tests.laws.test_machine_models import SHORT, same_as_its_graph
 from tests.models.shipped import MODELS
@@ -25,6 +26,7 @@ TABLE = pd.DataFrame(
         "half": np.repeat(["p", "q"], N // 2), "kind": np.repeat(["x", "y"], N // 2),
     }
 )  # fmt: skip
+TABLE["hit"] = (TABLE["a"] > 0).astype(int)
 TABLE["positive"] = np.exp(TABLE["b"])
 TABLE["seldom"] = np.where(np.arange(N) % 4 == 1, None, TABLE["k"])
 TABLE["rarely"] = np.where(np.arange(N) % 5 > 2, None, TABLE["half"])
@@ -95,6 +97,11 @@ CASES = {
     "inducing points, fitc": process("a", approximation="fitc", inducing=6),
     "basis functions": process("a", approximation="hsgp", functions=8),
     "basis functions of counts": process("c", approximation="hsgp", functions=8, likelihood="poisson"),
+    "basis functions of heavy tails": process("a", approximation="hsgp", functions=8, likelihood="student_t", mean="b"),
+    "basis functions of words": process(
+        "hit", "Matern32(t)", approximation="hsgp", functions=6, likelihood="bernoulli",
+        link="probit",
+    ),
     "Laplace's approximation": process("c", approximation="laplace", likelihood="negative_binomial", mean="b"),
     "Laplace's approximation, heavy tails": process("a", approximation="laplace", likelihood="student_t"),
     "overdispersed counts": process("c", "Matern12(t)", likelihood="negative_binomial"),
@@ -180,6 +187,20 @@ def test_gradients_of_approximations_are_those_of_finite_differences(approximati
     for k, along in enumerate(np.eye(len(point))):
         ends = [model.program.value_and_gradient(point + sign * step * along)[0] for sign in (-1.0, 1.0)]
         assert gradient[k] == pytest.approx(np.subtract(*ends[::-1]) / (2 * step), rel=1e-5, abs=1e-5)
+
+
+def test_the_likelihood_of_basis_functions_is_that_of_their_weights():
+    """The program's value less the priors is the likelihood of a separate implementation, with weights as arguments."""
+    model = posterior(process("c", approximation="hsgp", functions=6, likelihood="negative_binomial", mean="b"))
+    machine, regression = model.machine_model(), regression_of(model.resolved)
+    rng, parts = np.random.default_rng(2), Program(machine.builder, ["likelihood"])
+    for _ in range(3):
+        point = 0.5 * rng.standard_normal(machine.program.n_dim)
+        values = {name: array[0] for name, array in machine.quantities(point[None]).items()}
+        weights = values["_z"]
+        flat = np.concatenate([vector_of(model.resolved, values), weights])
+        expected = regression.log_likelihood(flat)[0]
+        assert parts.value_and_gradient(point)[0] == pytest.approx(expected, rel=1e-10)
 
 
 def test_an_evidence_that_raises_an_error_is_not_a_number():

@@ -386,6 +386,12 @@ def _function_likelihood(
     )
 
 
+def _predictor_likelihood(parameters: np.ndarray, y: np.ndarray, trials: np.ndarray, words: np.ndarray) -> float:
+    """Rows of other distributions, given their linear predictor."""
+    first, second, eta = float(parameters[0]), float(parameters[1]), parameters[2:]
+    return _response(int(words[0]), int(words[1]), y, trials, eta, first, second)
+
+
 def _response(
     word: int, link: int, y: np.ndarray, trials: np.ndarray, eta: np.ndarray, first: float, second: float
 ) -> float:
@@ -622,6 +628,7 @@ _TWINS: dict[tuple[str, str], Any] = {
     ("feature_kernels", "binary_evidence"): _binary_features,
     ("covariance_kernels", "log_marginal"): _marginal,
     ("covariance_kernels", "log_likelihood_whitened"): _function_likelihood,
+    ("covariance_kernels", "log_likelihood_of_predictor"): _predictor_likelihood,
     ("state_space_kernels", "log_marginal"): _marginal_in_time,
     ("urn_kernels", "log_evidence_and_gradient"): _urns,
     ("kalman_kernels", "log_evidence_and_gradient"): _linear_gaussian,
