@@ -18,9 +18,11 @@ def table(n: int = 60) -> pd.DataFrame:
     return pd.DataFrame({"y": rng.normal(size=n), **words, **numbers})
 
 
-def bound(formula: object, data: pd.DataFrame, rows: str = "row", derive: object = None, dims: object = None) -> object:
+def bound(
+    formula: object, data: pd.DataFrame, rows: str = "row", derive: object = None, dims: object = None, **more: object
+) -> object:
     source = {"rows": rows, "derive": derive or {}}
-    model = bl.Model(data=source, dims=dims or {}, model=bl.Regression(formula=formula))
+    model = bl.Model(data=source, dims=dims or {}, model=bl.Regression(formula=formula, **more))
     neighbours = pd.DataFrame({"one": list("uvwx"), "other": list("vwxz")})
     posterior = Source(model).posterior({rows: data, "W": neighbours})
     assert posterior.lowered
@@ -96,3 +98,19 @@ def test_levels_of_several_columns_of_groups_are_called_what_they_are():
             bound(f"y ~ (1 | mm({name}, wave))", data)
     with refused("data.not-numbers", "'kind' holds names", where="model.formula"):
         bound("y ~ me(kind, 0.1)", data)
+
+
+def test_the_micro_sign_is_the_letter_mu_in_names():
+    """As in expressions, which follow Python."""
+    data = table()
+    named = bound({"mu": "y ~ \u00b5_ * x", "\u00b5_": "~ 1"}, data, priors={"\u00b5_": {"Intercept": "Normal(0, 1)"}})
+    assert "\u03bc_" in named.lowered.nodes
+    dose = bound("y ~ \u00b5g", data.rename(columns={"x": "\u00b5g"}), priors={"\u00b5g": "Normal(0, 3)"})
+    assert "Normal(0, 3)" in " ".join(map(str, dose.lowered.nodes.values()))
+
+
+def test_greek_letters_are_hints_at_their_names():
+    with refused("model.unknown-parameter", "did you mean 'sigma'", where="model.formula"):
+        bound({"mu": "y ~ x", "\u03c3": "~ x"}, table())
+    with refused("model.missing-key", "'mu', not '\u03bc'", where="model.formula"):
+        bound({"\u00b5": "y ~ x", "sigma": "~ x"}, table())
