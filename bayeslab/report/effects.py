@@ -190,5 +190,5 @@ def _comparisons(fit: Fitted) -> Markup:
         if isinstance(line, Row)
     ]
     caption = "Comparisons of the expected outcome, averaged over the rows"
-    made = table(["", *headings(numbers)], rows, caption=caption)
+    made = table(["comparison", *headings(numbers)], rows, caption=caption)
     return joined([element("h3", "Comparisons"), made, *notes])
