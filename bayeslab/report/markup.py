@@ -72,9 +72,9 @@ def paragraph(*inside: object, class_: str | None = None) -> Markup:
     return element("p", *inside, class_=class_)
 
 
-def details(heading: object, *inside: object, open_: bool = False) -> Markup:
-    """Content that is folded under a heading."""
-    return element("details", element("summary", heading), *inside, open=open_)
+def details(heading: object, *inside: object, open_: bool = False, class_: str | None = None) -> Markup:
+    """Content that is folded under a heading; with the class ``long`` it stays so on paper."""
+    return element("details", element("summary", heading), *inside, open=open_, class_=class_)
 
 
 def table(

@@ -169,7 +169,8 @@ def _table(frame: pd.DataFrame, priors: Priors, most: int) -> Markup:
         rows[: _VISIBLE // 2],
         caption=f"The first {_VISIBLE // 2} of {n:,} quantities",
     )
-    return joined([few, details(f"all {len(rows):,} rows" if not left_out else f"{len(rows):,} rows", made), *note])
+    heading = f"all {len(rows):,} rows" if not left_out else f"{len(rows):,} rows"
+    return joined([few, details(heading, made, class_="long"), *note])
 
 
 def _columns(head: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:

@@ -49,7 +49,8 @@ def section(fit: Reported) -> Checked:
         if column is None or not column.text:
             lines += [_line(name, word, observed, drawn) for word in _STATISTICS]
     thin = "" if n_draws >= fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] else ", evenly spaced"
-    about = f"Data that the fit would produce, at {n_draws:,} posterior draws{thin}, beside the observed data."
+    at = f"{n_draws:,} posterior draws{thin}" if n_draws > 1 else "the point estimate"
+    about = f"Data that the fit would produce, at {at}, beside the observed data."
     parts: list[object] = [paragraph(about), element("div", *pictures, class_="charts")]
     if lines:
         heads = ["outcome", "statistic", "data", "replications", "89 % interval", "p-value"]

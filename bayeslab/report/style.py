@@ -7,8 +7,8 @@ __all__ = ["SCRIPT", "STYLE"]
 STYLE = """
 :root {color-scheme: light dark; --paper: #fff; --ink: #1d2433; --soft: #566071; --line: #c9d0db; --shade: #f3f5f8;
   --accent: #0072b2; --other: #b34a00; --c2: #007a5a; --c3: #9c4a86; --pass: #2e7d32; --warn: #9a5b00; --fail: #c62828}
-@media (prefers-color-scheme: dark) {:root {--paper: #14181f; --ink: #e6e9ee; --soft: #a5afbd; --line: #3d4757;
-  --shade: #1d232d; --accent: #56b4e9; --other: #f0954a; --c2: #3fc79a; --c3: #d99ac5; --pass: #2e7d32;
+@media screen and (prefers-color-scheme: dark) {:root {--paper: #14181f; --ink: #e6e9ee; --soft: #a5afbd;
+  --line: #3d4757; --shade: #1d232d; --accent: #56b4e9; --other: #f0954a; --c2: #3fc79a; --c3: #d99ac5; --pass: #2e7d32;
   --warn: #9a5b00; --fail: #c62828}}
 * {box-sizing: border-box}
 body {margin: 0 auto; max-width: 78em; padding: 1em; font: 15px/1.5 system-ui, sans-serif; color: var(--ink);
@@ -31,9 +31,9 @@ caption {text-align: left; color: var(--soft); padding: .2em 0;
 th:first-child, .words th, .words td {text-align: left} tbody th {font-weight: 400}
 .words td {white-space: normal; min-width: 5em; max-width: 28em}
 .words th {white-space: normal; min-width: 6em; max-width: 16em}
-.prior {display: inline-block; white-space: normal; max-width: 14em}
+.prior {display: inline-block; white-space: normal; max-width: 22em}
 .sortable {font-size: .93em} .sortable :is(th, td) {padding-right: .7em}
-.sortable tbody th {white-space: normal; min-width: 7em; max-width: 14em}
+.sortable tbody th {white-space: normal; min-width: 7em; max-width: 24em}
 tbody tr:hover {background: var(--shade)} th button {all: unset; cursor: pointer; font-weight: 600}
 th button:hover {text-decoration: underline} :focus-visible {outline: 2px solid var(--accent); outline-offset: 2px}
 details {margin: .8em 0} summary {cursor: pointer; color: var(--accent)}
@@ -86,9 +86,13 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 .net .p {text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums}
 .net .bar {background: var(--shade); height: .8em;
   align-self: center} .net .bar span {display: block; height: 100%; background: var(--accent)}
-@media print {body {max-width: none; padding: 0; font-size: 10pt} nav, .search, button.copy {display: none}
-  h2 {break-after: avoid} figure, .chart, tr {break-inside: avoid} .scroll, .graph, pre {overflow: visible}
-  pre {white-space: pre-wrap} table {font-size: 8.5pt}}
+@media print {:root {color-scheme: light} * {print-color-adjust: exact; -webkit-print-color-adjust: exact}
+  body {max-width: none; padding: 0; font-size: 10pt}
+  nav, .search, button.copy, .forest, .value, .net label, .downloads, details:not([open]) {display: none}
+  h2, h3, caption, thead, p:has(+ .charts) {break-after: avoid} tbody tr:first-child {break-before: avoid}
+  figure, .chart, tr, .variable, .whatif, .costs, .edges {break-inside: avoid}
+  .scroll, .graph, pre {overflow: visible} pre {white-space: pre-wrap} table {font-size: 8.5pt}
+  p {orphans: 3; widows: 3} a {color: inherit; text-decoration: none}}
 @media (max-width: 30em) {:is(.whatif, .costs, .edges) label {grid-template-columns: 8em 1fr 3.5em}
   th, td {padding-right: .5em} .words th {min-width: 5em} .words td {min-width: 4em}
   .graph svg {max-width: none !important}
@@ -467,10 +471,18 @@ for (const button of document.querySelectorAll("button.copy")) {
   });
 }
 for (const note of document.querySelectorAll(".noscript")) note.hidden = true;
+// On paper everything is unfolded except tables of many pages, and headings repeat on each page as text.
 addEventListener("beforeprint", () => {
-  for (const part of document.querySelectorAll("details:not([open])")) {part.open = true; part.dataset.folded = ""}
+  for (const part of document.querySelectorAll("details:not([open], .long)")) {
+    part.open = true; part.dataset.folded = "";
+  }
+  for (const button of document.querySelectorAll("th button")) {
+    const head = button.parentElement;
+    head.replaceChildren(button.textContent); head.button = button;
+  }
 });
 addEventListener("afterprint", () => {
+  for (const head of document.querySelectorAll("th")) if (head.button) head.replaceChildren(head.button);
   for (const part of document.querySelectorAll("details[data-folded]")) {part.open = false; delete part.dataset.folded}
 });
 """

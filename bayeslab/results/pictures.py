@@ -68,12 +68,11 @@ def draw(fit: Any, what: str, columns: Sequence[str] | None, var_names: str | Se
         _refuse(var_names is not None, f"var_names: the picture '{what}' is not of quantities of choice")
         figure = fit.plot_effects(columns)
     else:
-        check = _CHECKS.get(what, what)
-        if check not in _of_checks(fit):
+        if what not in _of_predictions(fit):
             raise _lacking(fit, what)
         _refuse(bool(columns), f"columns: the picture '{what}' is not over columns of choice")
         _refuse(var_names is not None, f"var_names: the picture '{what}' is not of quantities of choice")
-        figure = fit.plot_check(check)
+        figure = fit.plot_check(_CHECKS.get(what, what))
     return _titled(figure, f"{fit.model.name}: {what.replace('_', ' ')}")
 
 
@@ -256,15 +255,11 @@ def _of_draws(fit: Any) -> dict[str, Callable[..., Any]]:
 # ------------------------------------------------------------------- predictions and effects
 
 
-def _of_checks(fit: Any) -> list[str]:
+def _of_predictions(fit: Any) -> list[str]:
     if fit.bound_model.view == "learner" or _has_structures(fit):
         return []
-    return ppc.applicable(fit)
-
-
-def _of_predictions(fit: Any) -> list[str]:
     names = {check: name for name, check in _CHECKS.items()}
-    return [names.get(check, check) for check in _of_checks(fit)]
+    return [names.get(check, check) for check in ppc.applicable(fit)]
 
 
 def _of_effects(fit: Any) -> list[str]:

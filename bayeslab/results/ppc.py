@@ -250,6 +250,7 @@ def applicable(fit: Fitted) -> list[str]:
     """The names of the plots of checks and statistics that a fit has, found from a few of its draws."""
     few, _ = thinned(fit, _FEW)
     try:
+        few.add({"posterior_predictive": posterior_predictive(few, each=1)})
         name, (observed, drawn) = next(iter(replications(few, "posterior").items()))
     except BayeslabError:
         return []
