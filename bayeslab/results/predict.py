@@ -188,11 +188,17 @@ def _of_levels(draws: Any, wanted: Mapping[str, np.ndarray]) -> Any:
     return draws
 
 
-def posterior_predictive(fit: Fitted) -> xr.Dataset:
-    """Replications of the observed nodes for the data of the fit."""
+def posterior_predictive(fit: Fitted, each: int | None = None) -> xr.Dataset:
+    """Replications of the observed nodes for the data of the fit.
+
+    Parameters
+    ----------
+    each
+        Number of replications at each draw; None: one, or many at a point estimate.
+    """
     if fit.has_group("parent_sets"):
         return replications(fit, fit.data, fit.seed)
-    return _draws(fit, fit.bound_model, fit.seed, _replications(fit, fit.data))
+    return _draws(fit, fit.bound_model, fit.seed, each or _replications(fit, fit.data))
 
 
 def _draws(fit: Fitted, posterior: Posterior, seed: int, each: int = 1, *, open_cells: bool = False) -> xr.Dataset:
