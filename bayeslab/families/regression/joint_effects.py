@@ -78,7 +78,7 @@ class JointEffects:
         }
 
     def part(self, first: int, count: int, dim: str) -> str:
-        """The effects of one formula: ``count`` of them from the place ``first``, along ``dim`` if there are several."""
+        """The effects of one formula: ``count`` from the place ``first``, along ``dim`` if there are several."""
         effect = self._axes[0]
         each = [f"sum(_u_{self.label} * (index({effect}) == {k}), {effect})" for k in range(first, first + count)]
         return each[0] if count == 1 else f"stack([{', '.join(each)}], {dim})"
