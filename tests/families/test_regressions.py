@@ -16,7 +16,7 @@ from scipy import stats
 import bayeslab as bl
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.preparation import Source
-from tests.densities import machines_agree
+from tests.densities import machines_agree, value_at
 from tests.laws.test_machine_models import same_as_its_graph
 from tests.refusals import refused
 
@@ -51,23 +51,6 @@ def alone(content: dict[str, Any]) -> bl.Model:
 
 def density(model: bl.Model, data: pd.DataFrame = DATA) -> MachineDensity:
     return MachineDensity(Source(model).posterior(data).machine_model(), lambda: None)
-
-
-def value_at(of: MachineDensity, point: dict[str, Any]) -> float:
-    """The log density without Jacobians, at parameters on their own scale; of a factor, at its lower triangle."""
-    flat, turned = {}, 0.0
-    for name, shape in zip(of.names, of.shapes, strict=True):
-        if name.startswith("_chol"):
-            packed = np.array(point[name.removesuffix("_packed_cholesky-cov-packed__")], float)
-            diagonal = np.cumsum(np.arange(1, 1 + round((np.sqrt(8 * len(packed) + 1) - 1) / 2))) - 1
-            packed[diagonal] = np.log(packed[diagonal])
-            flat[name], turned = packed, turned + packed[diagonal].sum()
-        elif name.endswith("_log__"):
-            flat[name] = np.log(np.asarray(point[name.removesuffix("_log__")], float)).reshape(shape)
-            turned += flat[name].sum()
-        else:
-            flat[name] = np.asarray(point[name], float).reshape(shape)
-    return float(of(of.flat(flat))[0] - turned)
 
 
 def pair(rng: np.random.Generator, eta: float) -> tuple[np.ndarray, float, float]:
