@@ -38,7 +38,7 @@ def triangle(*columns: str) -> dict:
 BARTLETT = triangle("eruptions", "waiting")
 #: Models that come with the package whose short form expands.
 SHORT = (
-    "absences", "birth_weight", "braking", "crime", "diabetes", "gasoline", "housing", "insurance", "longley", "orange",
+    "absences", "airquality_path", "birth_weight", "braking", "crime", "diabetes", "gasoline", "housing", "insurance", "longley", "orange",
     "phones", "radon_formula", "sleep", "trees", "women_1", "women_2", "women_3",
 )  # fmt: skip
 

@@ -24,6 +24,7 @@ from bayeslab.digits import located, spread_of
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import DataError, ModelError
 from bayeslab.families.regression.formulas import Names
+from bayeslab.families.regression.joint_effects import JointEffects
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import call_name
 
@@ -107,11 +108,6 @@ class Joint:
     members: list[tuple[Coefficients, Group]]
 
     @property
-    def label(self) -> str:
-        """The joint effects in names of parameters."""
-        return f"{self.name}_{self.id}"
-
-    @property
     def effects(self) -> list[str]:
         """The effects of all formulas: ``1`` and ``x`` of the predicted quantity, ``sigma:1`` of another parameter."""
         return [
@@ -120,44 +116,29 @@ class Joint:
             for effect in group.effects
         ]
 
+    @property
+    def label(self) -> str:
+        """The joint effects in names of parameters."""
+        return f"{self.name}_{self.id}"
+
     def write(self, parts: Parts, eta: str) -> None:
         """Write the sds, the correlations and the effects.
-
-        The standard deviations are parameters of their own, so that each formula has its prior of them.
-        LKJCholeskyCov makes standard deviations too. They are independent of the correlations, and are divided out.
 
         Parameters
         ----------
         eta
             The number of the LKJ prior.
         """
-        nodes, label = parts.nodes, self.label
-        effect, twin, other = f"{label}_effect", f"{label}_effect_2", f"{label}_effect_with"
-        labels = next(group.labels for _, group in self.members)
-        parts.dims[self.name] = _plain(labels)
-        parts.dims.update({effect: self.effects, twin: effect, other: effect})
+        parts.dims[self.name] = _plain(next(group.labels for _, group in self.members))
         sds = [sd for of, group in self.members for sd in of.joint_sds(group)]
-        rows = f"_chol_{label} / _length_{label}"
-        nodes |= {
-            f"_chol_{label}[{effect}, {twin}]": f"LKJCholeskyCov(eta={eta}, sd_dist=LogNormal(0, 0.1))",
-            f"_length_{label}[{effect}]": f"sqrt(sum(_chol_{label} ** 2, {twin}))",
-            f"_sd_{label}[{effect}]": f"stack([{', '.join(sds)}], {effect})",
-            f"_raw_{label}[{self.name}, {twin}]": "Normal(0, 1)",
-            f"_u_{label}[{self.name}, {effect}]": (
-                f"_sd_{label} * dot(_raw_{label}, _chol_{label}, {twin}) / _length_{label}"
-            ),
-            f"corr_{label}[{effect}, {other}]": f"dot({rows}, rename({rows}, {effect}, {other}), {twin})",
-        }
-        at = 0
+        joint, at = JointEffects(self.name, self.id, self.effects, sds), 0
+        parts.dims.update(joint.dims())
+        parts.nodes.update(joint.nodes(eta))
         for of, group in self.members:
-            of_formula = of.names.group(group.name)
-            each = [f"sum(_u_{label} * (index({effect}) == {k}), {effect})" for k in range(at, at + len(group.effects))]
-            at += len(each)
-            if len(each) == 1:
-                nodes[f"u_{of_formula}[{self.name}]"] = each[0]
-            else:
-                inside = f"{of_formula}_effect"
-                nodes[f"u_{of_formula}[{self.name}, {inside}]"] = f"stack([{', '.join(each)}], {inside})"
+            label, count = of.names.group(group.name), len(group.effects)
+            inside = f", {label}_effect" if count > 1 else ""
+            parts.nodes[f"u_{label}[{self.name}{inside}]"] = joint.part(at, count, f"{label}_effect")
+            at += count
 
 
 class Coefficients:

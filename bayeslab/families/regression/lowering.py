@@ -32,19 +32,21 @@ from bayeslab.language.spec import Model
 __all__ = ["lower", "written_places"]
 
 
-def lower(model: Model, data: Data, origin: Lowered | None = None) -> Lowered:
+def lower(model: Model, data: Data, origin: Lowered | None = None, *, gaps: bool = False) -> Lowered:
     """Resolve a regression on its data.
 
     Parameters
     ----------
     origin
         The regression on the data of the fit, if the model's data are others; None: computed from the model.
+    gaps
+        Whether rows of the fit without a response are kept, for a model in which their responses are unknowns.
     """
     assert isinstance(model.model, Regression)
     spec, formulas = model.model, model.model.formulas
     base = lower(model, data.origin) if data.origin is not None and origin is None else origin
     remarks: list[Remark] = []
-    rows = complete_rows(spec, formulas, data, base)
+    rows = complete_rows(spec, formulas, data, base, gaps=gaps)
     values = filled(spec.missing, data)
     if base is not None:
         predictors = {

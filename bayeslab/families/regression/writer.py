@@ -428,7 +428,7 @@ class Writer:
 
     def _check_scale(self) -> None:
         """Refuse a constant response if the spread of the response scales a default prior."""
-        y = self.rows.y
+        y = self.rows.responses
         if y is None or not constant(y):
             return
         lacking: list[str] = []
@@ -471,7 +471,7 @@ class Writer:
         """The scale of the linear predictor."""
         if not self._in_unit() or self.link != "identity":
             return 1.0
-        if self.rows.y is None:
+        if self.rows.responses is None:
             wanted = set() if self.formulas.inner else {"b"}
             wanted |= {"Intercept"} if self.design.intercept else set()
             lacking = wanted - self.priors.keys()
@@ -479,15 +479,15 @@ class Writer:
             if lacking:
                 raise self._unscaled(sorted(lacking))
             return 1.0
-        return spread_of(self.likelihood.working(self.rows.y))
+        return spread_of(self.likelihood.working(self.rows.responses))
 
     def _noise_sd(self) -> float:
         """The scale of default priors of parameters in the response's unit, for any link."""
         scaled = [name for name, text in self.likelihood.auxiliary.items() if _scaled(text)]
         if not scaled:
             return self.sd
-        if self.rows.y is not None:
-            return spread_of(self.likelihood.working(self.rows.y))
+        if self.rows.responses is not None:
+            return spread_of(self.likelihood.working(self.rows.responses))
         if lacking := [name for name in scaled if self._default(name)]:
             raise self._unscaled(lacking)
         return 1.0
@@ -653,9 +653,9 @@ class Writer:
 
     def _middle(self) -> float:
         """The linear predictor of the mean response."""
-        if self.rows.y is None or not self.likelihood.response.working:
+        if self.rows.responses is None or not self.likelihood.response.working:
             return 0.0
-        y = self.likelihood.working(self.rows.y)
+        y = self.likelihood.working(self.rows.responses)
         match self.link:
             case "identity" if self.likelihood.response.working == "angle":
                 return float(np.arctan2(np.sin(y).mean(), np.cos(y).mean()))
