@@ -12,7 +12,7 @@ from bayeslab.data.bound import Data
 from bayeslab.data.rows import read_columns
 from bayeslab.digits import check_digits, check_size, constant
 from bayeslab.distributions import SCALARS, log_density
-from bayeslab.errors import DataError, ModelError, Reason, hint
+from bayeslab.errors import DataError, ModelError, Reason, errors_at, hint
 from bayeslab.language.numeric_priors import has_numbers, read_prior
 from bayeslab.language.spec import Model
 
@@ -250,10 +250,8 @@ def _written(spec: LatentFeatures, name: str) -> Scale | None:
         raise ModelError(
             f"the prior of '{name}' has numbers for parameters, not {given!r}", path=path, code="bad-prior"
         )
-    try:
+    with errors_at(path):
         _, low, _, proper = log_density(word, arguments)
-    except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     if low < 0 or not proper:
         raise ModelError(
             f"'{name}' is a standard deviation: its prior is proper and of positive numbers",

@@ -11,7 +11,7 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.design import Design
 from bayeslab.distributions import emissions
-from bayeslab.errors import DataError, ModelError, OptionError
+from bayeslab.errors import DataError, ModelError, errors_at
 from bayeslab.families.mixture.prior_numbers import beta_or_gamma, concentration, gaussian_prior, given_law, lkj
 from bayeslab.language.column_distributions import column_distribution
 from bayeslab.language.formula import parse_formula
@@ -168,10 +168,8 @@ def _gaussian(
             path=("model", "priors"),
             code="incomplete",
         )
-    try:
+    with errors_at(("model", "covariance")):
         emission: Any = emissions.gaussian(len(part_columns), covariance, known=spec.known)
-    except OptionError as error:
-        raise ModelError(error.message, path=("model", "covariance"), code=error.code) from None
     if covariance in ("full", "tied") and eta is None:
         _refuse_dependent(spec, rows, part_columns)
     if free and not len(rows):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.distributions import DISTRIBUTIONS, Law, emissions, maths
-from bayeslab.errors import ModelError, OptionError, hint
+from bayeslab.errors import ModelError, OptionError, errors_at, hint
 from bayeslab.language.numeric_priors import has_numbers, numbers, read_prior
 from bayeslab.latents.partitions.dirichlet_process import Concentration, ProcessPrior
 from bayeslab.posterior.mixtures.bound_mixture import BoundMixture
@@ -197,10 +197,8 @@ def process_prior(spec: Mixture) -> ProcessPrior:
         alpha = (float(a), float(b))
     else:
         alpha = float(given)
-    try:
+    with errors_at(path):
         return ProcessPrior(alpha, float(spec.discount))
-    except OptionError as error:
-        raise ModelError(error.message, path=path, code=error.code) from None
 
 
 def written_priors(spec: Mixture, mixture: BoundMixture) -> dict[str, Any]:
