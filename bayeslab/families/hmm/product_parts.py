@@ -18,9 +18,9 @@ from bayeslab.data.bound import Data
 from bayeslab.data.weak_priors import refuse_constant
 from bayeslab.distributions.emissions import column_variances
 from bayeslab.errors import ModelError, hint
+from bayeslab.families.hmm.emission_parts import joint_of
 from bayeslab.families.hmm.emission_parts import parts_of as emitted_parts
 from bayeslab.families.hmm.given_parameters import columns_of, given_of, numbers_of_shape, parameter_names
-from bayeslab.families.hmm.joint import joint_of
 from bayeslab.latents.chains.product import ProductChain
 from bayeslab.posterior.observed.additive import Additive, AdditiveGaussian, effect_shape
 from bayeslab.posterior.observed.one_chain import OneChain, SpreadEmission
