@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import networkx as nx
 import numpy as np
@@ -17,6 +17,7 @@ from bayeslab.data.dataset import Column, Dataset
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.families.bayes_net import exact_structure
 from bayeslab.families.bayes_net.net import codes_from
+from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import (
     _SCORE_OPTIONS,
     HIDDEN,
@@ -28,19 +29,15 @@ from bayeslab.families.bayes_net.structure_spec import (
     unknown,
 )
 from bayeslab.language.spec import Model
+from bayeslab.posterior.answer import Plan as ExactPlan
 from bayeslab.structure import score_table, scores
+from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.data import MOST_STATES, Observations, lacking, measured
 from bayeslab.structure.imputing import SCORES, Cells, Imputing, completed
-from bayeslab.structure.score_table import ScoreTable, checked
-
-if TYPE_CHECKING:
-    from bayeslab.families.bayes_net.spec import BayesNet
-    from bayeslab.posterior.answer import Plan as ExactPlan
-    from bayeslab.structure.constraints import Constraints
-    from bayeslab.structure.jobs import Sampler
-    from bayeslab.structure.priors import StructurePrior
-    from bayeslab.structure.score_table import Forecast, Note
-    from bayeslab.structure.scores import LocalScore
+from bayeslab.structure.jobs import Sampler
+from bayeslab.structure.priors import StructurePrior
+from bayeslab.structure.score_table import Forecast, Note, ScoreTable, checked
+from bayeslab.structure.scores import LocalScore
 
 __all__ = ["Plan", "Structure", "as_structure", "plan", "sampled", "unknown"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from bayeslab.data.weak_priors import refuse_constant
 from bayeslab.distributions import Law, emissions
 from bayeslab.errors import DataError, ModelError, errors_at
 from bayeslab.families.hmm.given_parameters import check_sums, given_of, names_of
+from bayeslab.families.hmm.spec import HMM
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.posterior.observed.any_distribution import DistributedPart
 from bayeslab.posterior.observed.categories import Categories
@@ -24,9 +25,6 @@ from bayeslab.posterior.observed.part import StatePart
 from bayeslab.posterior.observed.prior import PARAMETERS, Prior, standard_name
 from bayeslab.posterior.observed.scores import ScoredPart, Scores
 from bayeslab.posterior.observed.student_t import StudentT
-
-if TYPE_CHECKING:
-    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["joint_of", "parts_of"]
 

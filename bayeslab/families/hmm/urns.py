@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,14 +10,12 @@ from bayeslab.data.bound import Data
 from bayeslab.data.rows import read_columns
 from bayeslab.data.sequences import Sequences, spread
 from bayeslab.errors import DataError, ModelError, errors_at
+from bayeslab.families.hmm.spec import HMM
 from bayeslab.latents.chains import urn_draws as urns
 from bayeslab.latents.chains.chain import Chain
 from bayeslab.latents.chains.urn_draws import UrnDraws
 from bayeslab.latents.chains.urns import UrnChain
 from bayeslab.posterior.observed.urn import UrnColours, UrnPart
-
-if TYPE_CHECKING:
-    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["balls_of", "urns_of"]
 

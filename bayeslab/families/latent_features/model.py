@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +13,9 @@ from bayeslab.data.rows import read_columns
 from bayeslab.digits import check_digits, check_size, constant
 from bayeslab.distributions import SCALARS, log_density
 from bayeslab.errors import DataError, ModelError, Reason, errors_at, hint
+from bayeslab.families.latent_features.spec import LatentFeatures
 from bayeslab.language.numeric_priors import has_numbers, read_prior
 from bayeslab.language.spec import Model
-
-if TYPE_CHECKING:
-    from bayeslab.families.latent_features.spec import LatentFeatures
 
 __all__ = ["MOST_SUMMED", "Resolved", "Written", "refused_patterns", "resolved"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from bayeslab.errors import DataError, ModelError, errors_at
 from bayeslab.families.mixture.columns import column_names, gate_inputs, names_and_labels, read_rows
 from bayeslab.families.mixture.components import component_parts, design_of, regression_part
 from bayeslab.families.mixture.prior_numbers import concentration, process_prior
+from bayeslab.families.mixture.spec import Mixture
 from bayeslab.language.spec import Model
 from bayeslab.latents.labels.labels import Labels
 from bayeslab.latents.partitions.component_number import NumberPrior
@@ -24,9 +25,6 @@ from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.number_choice import NumberChoice
 from bayeslab.posterior.observed.part import StatePart
 from bayeslab.posterior.observed.regression import RegressionPart
-
-if TYPE_CHECKING:
-    from bayeslab.families.mixture.spec import Mixture
 
 __all__ = ["Candidates", "candidates", "resolved"]
 
