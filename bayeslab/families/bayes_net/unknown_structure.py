@@ -216,7 +216,11 @@ def plan(model: Model, data: Data) -> Plan:
     spec: Any = model.model
     structure: Structure = spec.structure
     columns = _columns(spec, data)
-    _check_finite(columns)
+    for name, column in columns.items():
+        if column.values.dtype.kind == "f" and np.any(np.isinf(column.values)):
+            raise DataError(
+                f"column '{name}', row {int(np.argmax(np.isinf(column.values))) + 1} is not finite", code="not-finite"
+            )
     if len(columns) < 2:
         raise DataError(
             f"the data have {len(columns)} columns for a structure; it takes two variables at least", code="too-few"
@@ -265,14 +269,6 @@ def _columns(spec: BayesNet, data: Data) -> dict[str, Column]:
                 code="unknown-column",
             )
     return {name: offered[name] for name in spec.variables}
-
-
-def _check_finite(columns: Mapping[str, Column]) -> None:
-    for name, column in columns.items():
-        if column.values.dtype.kind == "f" and np.any(np.isinf(column.values)):
-            raise DataError(
-                f"column '{name}', row {int(np.argmax(np.isinf(column.values))) + 1} is not finite", code="not-finite"
-            )
 
 
 def _kinds(
