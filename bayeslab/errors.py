@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 from unicodedata import name as letter_name
@@ -21,6 +22,7 @@ __all__ = [
     "Reason",
     "RunError",
     "Stopped",
+    "errors_at",
     "hint",
     "interrupted",
     "listed",
@@ -142,6 +144,15 @@ class RunError(BayeslabError):
 
 class Stopped(RunError):
     """A run was stopped before there was a result; it can be resumed."""
+
+
+@contextmanager
+def errors_at(path: tuple[Any, ...]) -> Iterator[None]:
+    """Errors of a model or of options, as errors of the model at this path."""
+    try:
+        yield
+    except (ModelError, OptionError) as error:
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
 
 
 def interrupted(error: BaseException) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -16,6 +16,7 @@ from bayeslab.families.bayes_net.local_distributions.contract import Local
 from bayeslab.families.bayes_net.local_distributions.reading import local, require_memory_of
 from bayeslab.families.bayes_net.local_distributions.scalars import constant
 from bayeslab.families.bayes_net.normal_nodes import Linear, linears, values_of
+from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
@@ -24,9 +25,6 @@ from bayeslab.language.functions import FUNCTIONS
 from bayeslab.language.spec import RESERVED, Model
 from bayeslab.latents.networks.mixed_network import MixedNetwork
 from bayeslab.latents.networks.network import DiscreteNetwork
-
-if TYPE_CHECKING:
-    from bayeslab.families.bayes_net.spec import BayesNet
 
 __all__ = ["Net", "Resolved", "codes_from", "codes_of", "net_of", "parameter_values", "resolved", "state_words"]
 
