@@ -137,7 +137,7 @@ def plain(model: Model) -> DiscreteNetwork | MixedNetwork:
     ModelError
         Something is unknown.
     """
-    return net_of(_spec(model), None, model.name).plain()
+    return net_of(_spec(model), name=model.name).plain()
 
 
 def compile(model: Model, data: Data) -> BayesNetPosterior:

@@ -26,7 +26,7 @@ __all__ = ["check", "machine_model", "normal", "write_data", "write_parameters"]
 
 def check(resolved: Resolved) -> None:
     """Refuse nets without unknowns, and missing cells of nets with continuous variables."""
-    net, codes, values = resolved
+    net, codes, values, _ = resolved
     if not net.learned and not net.regressions:
         raise ModelError(
             "every table is given, so that there is nothing to learn; `bayeslab query` answers questions",
@@ -105,14 +105,14 @@ def write_parameters(writer: Writer, resolved: Resolved, *, dims: bool = True) -
 
 def write_data(writer: Writer, resolved: Resolved, tables: Mapping[str, Any]) -> None:
     """Write log p(data | parameters): of continuous variables given their parents, and of the others by the tables."""
-    net, codes, values = resolved
+    net, codes, values, counts = resolved
     place, column = ({v: k for k, v in enumerate(each)} for each in (net.states, net.linears))
     for v, node in net.linears.items():
         discrete = [codes[:, place[p]] for p in node.discrete]
         mean, sd = normal(writer, node, discrete, [values[:, column[p]] for p in node.continuous])
         writer.data(v, "Normal", {"mu": mean, "sigma": sd}, values[:, column[v]])
     if net.states:
-        write_evidence(writer, net, codes, tables)
+        write_evidence(writer, net, codes, tables, counts)
 
 
 def normal(writer: Writer, node: Linear, codes: Sequence[Any], values: Sequence[Any]) -> tuple[Any, Any]:
@@ -180,14 +180,16 @@ def write_rows(writer: Writer, net: Net, v: str, dims: tuple[str, ...]) -> Any:
     )
 
 
-def write_evidence(writer: Writer, net: Net, codes: np.ndarray, tables: Mapping[str, Any]) -> None:
+def write_evidence(
+    writer: Writer, net: Net, codes: np.ndarray, tables: Mapping[str, Any], counts: np.ndarray | None = None
+) -> None:
     """Write log p(data | tables).
 
     The missing cells of a row fall into groups that the observed cells separate; equal groups are summed out once, and
     only the widest need the junction tree.
     """
     flat = [tables[v] for v in net.states]
-    rows = IncompleteRows.of(net.states, net.parents, codes)
+    rows = IncompleteRows.of(net.states, net.parents, codes, counts)
     kernel = "bayeslab.latents.networks.counting_kernels:evidence_of_tables"
     total = writer.evidence(kernel, flat, *rows.kernel_arrays)
     if len(rows.wide):

@@ -187,7 +187,7 @@ class Coefficients:
         if not names:
             return []
         self.dims[self.names.of("predictor")] = list(names)
-        spread = np.array([spread_of(column) for column in self.design.matrix.T])
+        spread = np.array([spread_of(column, self.design.counts) for column in self.design.matrix.T])
         # For any prior: sizes that the data imply.
         self._check_squares(range(len(names)), self.unit / spread)
         priors = [self.prior_of(k) for k in range(len(names))]
@@ -256,7 +256,7 @@ class Coefficients:
 
     def _horseshoe(self, shrinkage: Shrinkage, spread: np.ndarray) -> None:
         """The regularised horseshoe [1]_, a third of the slopes (at most ten) expected to matter."""
-        p, n = len(spread), self.design.n
+        p, n = len(spread), self.design.total
         expected = max(1.0, min(10.0, p / 3))
         share = expected / max(p - expected, 1.0) / np.sqrt(n) / shrinkage.sd
         unit = shrinkage.sd / spread
@@ -375,7 +375,7 @@ class Coefficients:
     def _scales(self, group: Group) -> list[str]:
         """The scale of the default prior of the sd of each effect."""
         return [
-            rounded(self.unit / (1 if effect == "1" else spread_of(column)))
+            rounded(self.unit / (1 if effect == "1" else spread_of(column, self.design.counts)))
             for effect, column in zip(group.effects, group.columns.T, strict=True)
         ]
 

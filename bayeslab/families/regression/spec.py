@@ -8,10 +8,11 @@ from unicodedata import normalize
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, field_validator
 
-from bayeslab.errors import Flaw, ModelError
+from bayeslab.errors import Flaw, ModelError, Reason, listed
+from bayeslab.families.regression.folding import folding_of
 from bayeslab.families.regression.formulas import Formulas, formulas_of
 from bayeslab.families.regression.likelihoods import LIKELIHOODS, accepted, likelihood
-from bayeslab.language.spec import ColumnName, Family
+from bayeslab.language.spec import ColumnName, Family, Folding
 
 __all__ = ["PARTS", "Regression"]
 
@@ -154,6 +155,16 @@ class Regression(Family):
     def takes_gaps(self) -> bool:
         """Whether predictors may have missing cells: only if ``missing`` gives them distributions."""
         return bool(self.missing)
+
+    def folding(self, columns: Set[str], numbers: Set[str]) -> Folding | Reason:
+        """The columns that enter linearly, and those of which each distinct value counts."""
+        if self.missing:
+            text = f"{listed(self.missing)} has a model of its own, with a value for each row"
+            return Reason(text, code="unsupported")
+        chosen = likelihood(self.likelihood)
+        normal = chosen.distribution == "Normal" and (self.link or "identity") == "identity" and not self.censored
+        beside = {name for name in (self.weights, self.censored) if name}
+        return folding_of(self.formulas, "normal" if normal else self.likelihood, numbers, beside)
 
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
         """The response."""

@@ -479,7 +479,7 @@ class Writer:
             if lacking:
                 raise self._unscaled(sorted(lacking))
             return 1.0
-        return spread_of(self.likelihood.working(self.rows.responses))
+        return spread_of(self.likelihood.working(self.rows.responses), self.rows.response_counts)
 
     def _noise_sd(self) -> float:
         """The scale of default priors of parameters in the response's unit, for any link."""
@@ -487,7 +487,7 @@ class Writer:
         if not scaled:
             return self.sd
         if self.rows.responses is not None:
-            return spread_of(self.likelihood.working(self.rows.responses))
+            return spread_of(self.likelihood.working(self.rows.responses), self.rows.response_counts)
         if lacking := [name for name in scaled if self._default(name)]:
             raise self._unscaled(lacking)
         return 1.0
@@ -658,13 +658,16 @@ class Writer:
         y = self.likelihood.working(self.rows.responses)
         match self.link:
             case "identity" if self.likelihood.response.working == "angle":
-                return float(np.arctan2(np.sin(y).mean(), np.cos(y).mean()))
+                return float(np.arctan2(self._mean(np.sin(y)), self._mean(np.cos(y))))
             case "identity":
-                return float(np.mean(y))
+                return self._mean(y)
             case "log":
-                return float(np.log(max(float(np.mean(y)), 0.5 / len(y))))
+                return float(np.log(max(self._mean(y), 0.5 / self.design.total)))
             case _:
                 return 0.0
+
+    def _mean(self, values: np.ndarray) -> float:
+        return float(np.average(values, weights=self.rows.response_counts))
 
     def _coefficients(self) -> list[str]:
         if self.design.groups and self._contrasts:
