@@ -26,7 +26,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
-from bayeslab.latents.gaussian_process.python_evidence import KERNEL, PythonEvidence
+from bayeslab.python_evidence import KERNEL, PythonEvidence
 
 __all__ = ["EvidenceOp", "RowSlopeOp", "RowTermsOp", "log_evidence", "python_evidence", "row_terms"]
 

@@ -40,6 +40,7 @@ from bayeslab.plots.network_svg import network_svg
 from bayeslab.preparation import Declaring, Source
 from bayeslab.questions import check_evidence, names_of
 from bayeslab.results.render import image
+from bayeslab.running import opened
 from bayeslab.streams import stream
 from bayeslab.structure import causal, dag
 
@@ -90,8 +91,6 @@ def _from_path(path: str | os.PathLike[str]) -> Network:
 
     file = Path(path)
     if (file / "run.json").exists():
-        from bayeslab.running import opened
-
         return Network(_fitted(opened(file)))
     if is_network_file(file):
         return Network(read_network(file))

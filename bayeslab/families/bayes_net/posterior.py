@@ -13,7 +13,7 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column
 from bayeslab.errors import DataError, OptionError, listed
-from bayeslab.families.bayes_net import density, unknown_structure
+from bayeslab.families.bayes_net import density, pymc_graph, unknown_structure
 from bayeslab.families.bayes_net.local_distributions.contract import Rows
 from bayeslab.families.bayes_net.net import Net, Resolved, parameter_values, resolved
 from bayeslab.families.bayes_net.spec import BayesNet
@@ -248,8 +248,6 @@ class BayesNetPosterior(Posterior):
         For fitting: its parameters, one node ``evidence`` that sums out hidden variables and missing cells, and a node
         for each continuous variable. Without data, or for simulation: a node for every variable, with the net's edges.
         """
-        from bayeslab.families.bayes_net import pymc_graph
-
         if unknown(self.spec):
             raise sampled("a graph")
         if purpose == "fit" and len(self.resolved.codes):

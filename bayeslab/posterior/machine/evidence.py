@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.latents.gaussian_process.python_evidence import KERNEL, PythonEvidence
 from bayeslab.posterior.machine.arrays import Var
+from bayeslab.python_evidence import KERNEL, PythonEvidence
 
 __all__ = ["arrays_of", "called", "log_evidence", "python_evidence"]
 

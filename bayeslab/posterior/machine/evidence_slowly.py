@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.latents.gaussian_process.python_evidence import value_at
+from bayeslab.python_evidence import value_at
 
 __all__ = ["called_slowly", "evidence_slowly"]
 
