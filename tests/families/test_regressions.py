@@ -377,6 +377,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str, str]] = {
                              "model.responses.y1.formula"),
     "the source of a response": ({"responses": {"y1": {"formula": "y1 ~ y2"}, "exp_y2": {"formula": "exp(y2) ~ x"}}},
                                  "model.unsupported", "'y2'", "model.responses.y1.formula"),
+    "levels as a predictor": ({"responses": {"y1": {"formula": "y1 ~ k"}, "k": {"formula": "k ~ x",
+                               "likelihood": "ordered"}}}, "model.unsupported", "'k' is ordered",
+                              "model.responses.y1.formula"),
+    "a column like a part": ({"responses": {"y1": {"formula": "y1 ~ x"}, "y1_b": {"formula": "y1_b ~ x"}}},
+                             "model.name-clash", "'y1_b'", "model.responses"),
+    "a prior of no parameter": ({"responses": {"y1": {**Y, "priors": {"tau": "Normal(0, 1)"}}, "y2": Z}},
+                                "model.unknown-parameter", "'tau'", "model.responses.y1.priors.tau"),
     "a key": ({"responses": {"y1": {**Y, "priorz": {}}, "y2": Z}}, "model.unknown-key", "priorz.*priors",
               "model.responses.y1"),
 }  # fmt: skip
@@ -386,7 +393,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str, str]] = {
 def test_refusals(name):
     content, code, match, where = REFUSED[name]
     with refused(code, match, where=where):
-        Source(bl.Model(data={"rows": "row"}, model={"family": "regressions", **content})).posterior(DATA).bound_data()
+        Source(bl.Model(data={"rows": "row"}, model={"family": "regressions", **content})).posterior(
+            DATA.assign(y1_b=DATA["y3"])
+        ).bound_data()
+
+
+def test_missing_counts_that_a_response_depends_on_are_refused():
+    data = DATA.assign(k=DATA["k"].where(DATA.index != 4))
+    model = regressions({"y1": {"formula": "y1 ~ mi(k)"}, "k": {"formula": "k ~ x", "likelihood": "poisson"}})
+    with refused("data.missing", "'k', row 5 is missing", where="model.responses.k"):
+        bl.check(model, data, "nuts")
 
 
 def test_responses_of_other_rows_are_refused():

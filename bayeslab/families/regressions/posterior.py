@@ -17,6 +17,7 @@ from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import DataError, hint
 from bayeslab.families.graph.posterior import GraphPosterior
 from bayeslab.families.regression.lowered import Remark
+from bayeslab.families.regressions.checks import of_nodes
 from bayeslab.families.regressions.common_rows import complete, given_columns, with_computed, without_computed
 from bayeslab.families.regressions.expand import Whole, whole_of
 from bayeslab.families.regressions.spec import Regressions
@@ -119,21 +120,25 @@ class RegressionsPosterior(Posterior):
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         chosen = self._predicting if purpose == "predict" else self.as_graph
-        return chosen.graph(purpose=purpose, targets=targets)
+        with of_nodes(self.spec):
+            return chosen.graph(purpose=purpose, targets=targets)
 
     def network(self) -> nx.DiGraph:
         return self.as_graph.network()
 
     def generative(self, purpose: Purpose, targets: Collection[str] = ()) -> Generative:
         chosen = self._predicting if purpose == "predict" else self.as_graph
-        return chosen.generative(purpose, targets)
+        with of_nodes(self.spec):
+            return chosen.generative(purpose, targets)
 
     def machine_model(self, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
-        return self.as_graph.machine_model(weights)
+        with of_nodes(self.spec):
+            return self.as_graph.machine_model(weights)
 
     def bound_data(self) -> Data:
         """The data of the graph: complete rows."""
-        return self.as_graph.bound_data()
+        with of_nodes(self.spec):
+            return self.as_graph.bound_data()
 
     def data_columns(self) -> Collection[str]:
         """The columns that the formulas use, and the responses."""
