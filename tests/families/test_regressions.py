@@ -258,6 +258,34 @@ def test_predictions_use_a_response_that_is_given_and_draw_it_otherwise(path):
     assert abs(k.mean() - expected.mean()) < 5 * k.std() / np.sqrt(n)
 
 
+def test_one_response_has_the_methods_of_a_regression_given_its_predictors(path):
+    p = {name: path.posterior[name].to_numpy().reshape(-1, *path.posterior[name].shape[2:]) for name in path.posterior}
+    one = path.outcome("k")
+    assert list(one.summary().index) == ["b[y1]", "Intercept"]
+    means = np.asarray(one.predictions(pd.DataFrame({"y1": [-1.0, 2.0]})).draws).reshape(-1, 2)
+    np.testing.assert_allclose(means, np.exp(p["k_Intercept"][:, None] + p["k_b"] * [-1.0, 2.0]), rtol=1e-9)
+    assert path.outcome("y1").comparisons("x").table["mean"][0] == pytest.approx(p["y1_b"].mean(), rel=1e-9)
+    with refused("option.incomplete", "fit.outcome\\('k'\\)"):
+        path.comparisons("x")
+    with refused("option.unknown-variable", "'y2' is no outcome"):
+        path.outcome("y2")
+    page = path.report().html
+    assert page.index(">y1</h3>") < page.index(">k</h3>")
+
+
+def test_one_response_of_several_with_correlated_residuals_has_its_marginal_law():
+    model = residual("student_t", ("y1", "y2", "y3"))
+    fit = bl.fit(model, DATA, "map", runs=None, seed=1, progress=False)
+    one = fit.outcome("y2")
+    assert float(one.posterior["nu"].squeeze()) == float(fit.posterior["nu_residuals"].squeeze())
+    sigma = np.exp(float(fit.posterior["y2_Intercept_sigma"].squeeze())
+                   + float(fit.posterior["y2_b_sigma"].squeeze()) * DATA["x"].to_numpy())  # fmt: skip
+    mean = (float(fit.posterior["y2_Intercept"].squeeze())
+            + float(fit.posterior["y2_b"].squeeze()) * DATA["z"].to_numpy())  # fmt: skip
+    expected = stats.t(float(one.posterior["nu"].squeeze()), mean, sigma).logpdf(DATA["y2"])
+    np.testing.assert_allclose(one.log_likelihood["y2"].to_numpy().squeeze(), expected, rtol=1e-9)
+
+
 def test_simulations_pass_a_response_on(path):
     model = regressions(
         {"y1": {"formula": "y1 ~ 1", "priors": {"Intercept": 0, "sigma": 1}},
