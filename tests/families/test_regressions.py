@@ -17,6 +17,8 @@ import bayeslab as bl
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.preparation import Source
 from tests.densities import machines_agree, value_at
+from tests.laws.test_expand import GENERATED
+from tests.laws.test_expand import table as generated
 from tests.laws.test_machine_models import same_as_its_graph
 from tests.refusals import refused
 
@@ -102,6 +104,44 @@ def test_without_anything_shared_the_density_is_the_product_of_those_of_the_regr
                 np.testing.assert_allclose(whole.split(slopes)[named[n]], slope, rtol=1e-9, atol=1e-9 * size)
         assert used == len(whole.names)
         assert value == pytest.approx(total, rel=1e-9)
+
+
+MORE: dict[str, dict[str, Any]] = {
+    "monotonic": {"formula": "y ~ mo(digit) * k"},
+    "measured": {"formula": "y ~ me(x, w) + z"},
+    "smooth by a factor": {"formula": "y ~ s(x, by=k) + gp(z)"},
+    "several groups": {"formula": "y ~ (1 | mm(g, k))"},
+    "a curve": {"formula": {"mu": "y ~ a * exp(-c * x)", "a": "~ z + (1 | g)", "c": "~ 1"},
+                "priors": {"a": {"Intercept": "Normal(0, 1)"}, "c": {"Intercept": "Normal(0, 1)"}}},
+    "Student t effects": {"formula": "y ~ (1 + x | gr(g, dist='student'))"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted({*GENERATED, *MORE}))
+def test_any_regression_is_itself_beside_another_response(name):
+    content, data = {**GENERATED, **MORE}[name], generated().assign(other=lambda d: d["x"] - d["z"] ** 2)
+    content, other = {"family": "regression", **content}, {"formula": "other ~ z"}
+    single = bl.Model(data={"rows": "row"}, model=content)
+    response = single.outcomes(frozenset())[0]
+    pair = bl.Model(data={"rows": "row"}, model=bl.Regressions(responses={response: single.model, "other": other}))
+    # Written out, since a regression alone may hold its rows in sums, and the effects of groups in other coordinates.
+    first, second = (density(bl.expand(each, data), data) for each in (single, alone(other)))
+    whole, rng = density(pair, data), np.random.default_rng(1)
+    columns = {f"{column}_unobserved" for column in data}
+    named = {
+        n: n if n in columns else f"_{response}{n}" if n.startswith("_") else f"{response}_{n}" for n in first.names
+    }
+    beside = {n: f"other_{n}" for n in second.names}
+    assert sorted(whole.names) == sorted([*named.values(), *beside.values()])
+    for _ in range(2):
+        point = {n: 0.3 * rng.normal(size=shape) for n, shape in zip(whole.names, whole.shapes, strict=True)}
+        value, slopes = whole(whole.flat(point))
+        mine, gradient = first(first.flat({n: point[new] for n, new in named.items()}))
+        rest, _ = second(second.flat({n: point[new] for n, new in beside.items()}))
+        assert value == pytest.approx(mine + rest, rel=1e-9)
+        for n, slope in first.split(gradient).items():
+            size = abs(gradient).max()
+            np.testing.assert_allclose(whole.split(slopes)[named[n]], slope, rtol=1e-9, atol=1e-9 * size)
 
 
 # ------------------------------------------------------------------------------- what they share
