@@ -16,6 +16,8 @@ from scipy import stats
 import bayeslab as bl
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.preparation import Source
+from tests.cli.calls import call
+from tests.cli.calls import refused as cli_refused
 from tests.densities import machines_agree, value_at
 from tests.laws.test_expand import GENERATED
 from tests.laws.test_expand import table as generated
@@ -471,6 +473,21 @@ def test_missing_counts_that_a_response_depends_on_are_refused():
     model = regressions({"y1": {"formula": "y1 ~ mi(k)"}, "k": {"formula": "k ~ x", "likelihood": "poisson"}})
     with refused("data.missing", "'k', row 5 is missing", where="model.responses.k"):
         bl.check(model, data, "nuts")
+
+
+@pytest.mark.parametrize(("key", "column"), [("weights", "w"), ("censored", "seen")])
+def test_missing_responses_beside_what_says_nothing_about_them_are_refused(key, column):
+    data = DATA.assign(y1=DATA["y1"].where(DATA.index != 4))
+    model = regressions({"y1": {"formula": "y1 ~ x", key: column}, "y2": Z})
+    with refused("model.unsupported", "'y1' has missing cells", where=f"model.responses.y1.{key}"):
+        Source(model).posterior(data).bound_data()
+
+
+def test_effects_of_one_response_are_printed(path, tmp_path, capsys):
+    fit = bl.fit(path.model, DATA, "laplace", runs=tmp_path, seed=1, progress=False)
+    status, printed, _ = call(capsys, "effects", fit.folder, "--outcome", "k", "--of", "y1")
+    assert status == 0 and "mean of k" in printed
+    cli_refused(capsys, "option.incomplete", "'y1'", "effects", fit.folder)
 
 
 def test_responses_of_other_rows_are_refused():

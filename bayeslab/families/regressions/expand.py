@@ -106,12 +106,27 @@ def whole_of(model: Model, data: Data) -> Whole:
             bound = bind(alone, dataset, alone.factors(), Memory(levels))
             bound.alphabetical |= data.alphabetical  # the memory has levels, and says nothing about their order
             parts[name] = lower(alone, bound, gaps=True)
+            _check_gaps(parts[name])
             expansion = written(alone, bound, parts[name], spec.responses.keys() - {name})
         merged.add(name, _without_imputed(expansion, imputed(spec.responses[name]), dataset.rows))
     merged.share_effects(parts)
     whole = Whole(merged, dataset, rows, parts, dropped)
     _check_columns(model, dataset, whole)
     return whole
+
+
+def _check_gaps(part: Lowered) -> None:
+    """Refuse missing responses beside weights or censoring, which say nothing about values that are not there."""
+    if part.y is None or not np.isnan(part.y).any():
+        return
+    for key, column in (("weights", part.spec.weights), ("censored", part.spec.censored)):
+        if column is not None:
+            raise ModelError(
+                f"the response '{part.formula.response}' has missing cells (row {int(np.isnan(part.y).argmax()) + 1}),"
+                f" and {key} besides, which say nothing about them: leave these rows out of the table",
+                path=("model", key),
+                code="unsupported",
+            )
 
 
 def _check_columns(model: Model, table: Dataset, whole: Whole) -> None:
