@@ -10,7 +10,7 @@ from scipy import stats
 
 import bayeslab as bl
 from bayeslab.families import hmm
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.model import hidden_of
 from bayeslab.latents.chains import duration, forward_backward
 from bayeslab.latents.chains.duration import SemiMarkovChain, simulate_segments
 from tests.families._climb import climbed

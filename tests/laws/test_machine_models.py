@@ -36,7 +36,7 @@ SUMS = (
 SHORT = (
     "candy_hidden", "co2", "coal_rates", "coal_regimes", "crime_factors", "galaxies", "geyser_clusters",
     "geyser_process", "geyser_runs", "heart_disease", "meter", "nile_level", "orings", "ozone_regimes", "play_tennis",
-    "role_conflict",
+    "role_conflict", "timber_net",
 )  # fmt: skip
 #: Distances of the points from the start. Near its end points a Beta of a mean, or counts of a huge mean, have no digits
 #: in PyMC's formulas.

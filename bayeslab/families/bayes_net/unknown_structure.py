@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import networkx as nx
 import numpy as np
@@ -17,6 +17,7 @@ from bayeslab.data.dataset import Column, Dataset
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.families.bayes_net import exact_structure
 from bayeslab.families.bayes_net.net import codes_from
+from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import (
     _SCORE_OPTIONS,
     HIDDEN,
@@ -28,19 +29,15 @@ from bayeslab.families.bayes_net.structure_spec import (
     unknown,
 )
 from bayeslab.language.spec import Model
+from bayeslab.posterior.answer import Plan as ExactPlan
 from bayeslab.structure import score_table, scores
+from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.data import MOST_STATES, Observations, lacking, measured
 from bayeslab.structure.imputing import SCORES, Cells, Imputing, completed
-from bayeslab.structure.score_table import ScoreTable, checked
-
-if TYPE_CHECKING:
-    from bayeslab.families.bayes_net.spec import BayesNet
-    from bayeslab.posterior.answer import Plan as ExactPlan
-    from bayeslab.structure.constraints import Constraints
-    from bayeslab.structure.jobs import Sampler
-    from bayeslab.structure.priors import StructurePrior
-    from bayeslab.structure.score_table import Forecast, Note
-    from bayeslab.structure.scores import LocalScore
+from bayeslab.structure.jobs import Sampler
+from bayeslab.structure.priors import StructurePrior
+from bayeslab.structure.score_table import Forecast, Note, ScoreTable, checked
+from bayeslab.structure.scores import LocalScore
 
 __all__ = ["Plan", "Structure", "as_structure", "plan", "sampled", "unknown"]
 
@@ -73,6 +70,8 @@ class Plan:
         The score, and the reason for its choice.
     remarks : tuple of str
         Remarks about the columns, for the user.
+    counts : ndarray (n_rows,) or None
+        How many rows of the table each row stands for; None: one.
     """
 
     structure: Structure
@@ -84,6 +83,7 @@ class Plan:
     word: str
     why: str
     remarks: tuple[str, ...] = ()
+    counts: np.ndarray | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,7 +95,9 @@ class Plan:
         """The rows in the form that scores read; missing cells have a first imputation."""
 
         numbers = any(not labels for labels in self.states.values())
-        return Observations.of_codes(self._first_codes, self.states, values=self.values if numbers else None)
+        weights = None if self.counts is None else self.counts.astype(np.int64)
+        values = self.values if numbers else None
+        return Observations.of_codes(self._first_codes, self.states, weights=weights, values=values)
 
     @cached_property
     def missing(self) -> bool:
@@ -189,6 +191,14 @@ class Plan:
     def check_missing(self) -> None:
         """Raise a DataError if a missing cell cannot be imputed in the chain."""
 
+        if self.missing and self.counts is not None:
+            lost = self.counts[(self.codes < 0).any(axis=1)].sum()
+            raise DataError(
+                f"{lost:,.0f} rows of the table have missing cells, and cells of folded rows are not drawn: leave the"
+                " rows or the columns out",
+                path=("data", "streamed"),
+                code="missing",
+            )
         if not self.missing or (self.word in SCORES and self.structure.prune is None):
             if self.missing:
                 _ = self.cells
@@ -219,7 +229,11 @@ def plan(model: Model, data: Data) -> Plan:
     spec: Any = model.model
     structure: Structure = spec.structure
     columns = _columns(spec, data)
-    _check_finite(columns)
+    for name, column in columns.items():
+        if column.values.dtype.kind == "f" and np.any(np.isinf(column.values)):
+            raise DataError(
+                f"column '{name}', row {int(np.argmax(np.isinf(column.values))) + 1} is not finite", code="not-finite"
+            )
     if len(columns) < 2:
         raise DataError(
             f"the data have {len(columns)} columns for a structure; it takes two variables at least", code="too-few"
@@ -228,7 +242,7 @@ def plan(model: Model, data: Data) -> Plan:
     states, codes, values, remarks = _coded(spec, columns, kinds, score)
     hidden = _hidden(structure, columns)
     constraints, prior = structure.constraints((*columns, *hidden)), structure.edge_prior(tuple(columns))
-    out = Plan(structure, states, codes, values, constraints, prior, score, why, tuple(remarks))
+    out = Plan(structure, states, codes, values, constraints, prior, score, why, tuple(remarks), data.dataset.counts)
     if structure.search != HIDDEN:
         out.check_missing()
     return out
@@ -268,14 +282,6 @@ def _columns(spec: BayesNet, data: Data) -> dict[str, Column]:
                 code="unknown-column",
             )
     return {name: offered[name] for name in spec.variables}
-
-
-def _check_finite(columns: Mapping[str, Column]) -> None:
-    for name, column in columns.items():
-        if column.values.dtype.kind == "f" and np.any(np.isinf(column.values)):
-            raise DataError(
-                f"column '{name}', row {int(np.argmax(np.isinf(column.values))) + 1} is not finite", code="not-finite"
-            )
 
 
 def _kinds(

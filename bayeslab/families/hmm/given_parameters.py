@@ -11,7 +11,7 @@ import numpy as np
 from bayeslab.distributions import DISTRIBUTIONS, allowed, interval, never_learned, usable
 from bayeslab.distributions import SCALARS as SCALAR_PRIORS
 from bayeslab.distributions import log_density as scalar_density
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import ModelError, errors_at, hint
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
@@ -20,6 +20,7 @@ from bayeslab.posterior.observed.prior import ORDERS, PARAMETERS, Prior, standar
 
 __all__ = [
     "WORDS",
+    "check_sums",
     "columns_of",
     "distribution_of",
     "given_of",
@@ -27,6 +28,7 @@ __all__ = [
     "names_of",
     "numbers_of_shape",
     "parameter_names",
+    "probabilities_of_shape",
 ]
 
 WORDS = (
@@ -38,21 +40,9 @@ _WHOLE = frozenset(("categorical", "bernoulli", "binomial", "poisson", "urn"))
 _POSITIVE = frozenset(("sd", "scale", "dof", "rate"))
 # Distributions allowed as priors of positive parameters.
 _ON_POSITIVE = frozenset(
-    (
-        "HalfNormal",
-        "HalfCauchy",
-        "HalfStudentT",
-        "HalfFlat",
-        "Exponential",
-        "Gamma",
-        "InverseGamma",
-        "LogNormal",
-        "Weibull",
-        "ChiSquared",
-        "TruncatedNormal",
-        "Uniform",
-    )
-)
+    ("HalfNormal", "HalfCauchy", "HalfStudentT", "HalfFlat", "Exponential", "Gamma", "InverseGamma", "LogNormal",
+     "Weibull", "ChiSquared", "TruncatedNormal", "Uniform")
+)  # fmt: skip
 _ON_UNIT = frozenset(("Beta", "Uniform", "Kumaraswamy", "LogitNormal", "TruncatedNormal"))
 
 
@@ -94,12 +84,10 @@ def _known_word(word: str, path: tuple[str, ...]) -> None:
     if not is_distribution(word):
         near = hint(word, (*WORDS, *DISTRIBUTIONS))
         raise ModelError(f"unknown distribution '{word}'{near}", path=path, code="not-a-distribution")
-    try:
+    with errors_at(path):
         distribution, numbers = column_distribution(word)
         # `parameters` may give the parameters that must be known.
         allowed(distribution, numbers)
-    except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
 
 
 def is_whole(word: str) -> bool:
@@ -188,6 +176,41 @@ def numbers_of_shape(
     return numbers
 
 
+def probabilities_of_shape(value: Any, shape: tuple[int, ...], path: tuple[str, ...]) -> np.ndarray:
+    """Read probabilities of a shape, which sum to one along the last axis.
+
+    Raises
+    ------
+    ModelError
+        The value is no number, has another shape, or holds no probabilities.
+    """
+    try:
+        out = np.asarray(value, dtype=float)
+    except (ValueError, TypeError):
+        text = "probabilities are numbers, in rows of equal length; their prior is Dirichlet, by pseudocount"
+        raise ModelError(text, path=path, code="wrong-type") from None
+    if out.shape != shape:
+        raise ModelError(
+            f"{' × '.join(map(str, shape))} numbers are needed, not {out.shape}", path=path, code="wrong-shape"
+        )
+    check_sums(out, path)
+    return out
+
+
+def check_sums(probabilities: np.ndarray, path: tuple[str, ...], what: str = "row") -> None:
+    """Refuse negative probabilities, and those that do not sum to one along the last axis."""
+    rows = probabilities.reshape(-1, probabilities.shape[-1])
+    sums = rows.sum(axis=1)
+    wrong = (rows < 0).any(axis=1) | (np.abs(sums - 1) > 1e-8)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ModelError(
+            f"{what} {row + 1} sums to {sums[row]:g}, not to 1, or has negative numbers",
+            path=path,
+            code="not-probabilities",
+        )
+
+
 def _numbers(value: Any, parameter: str, word: str, n_states: int, path: tuple[str, ...]) -> np.ndarray:
     try:
         array = np.asarray(value, dtype=float)
@@ -202,10 +225,8 @@ def _numbers(value: Any, parameter: str, word: str, n_states: int, path: tuple[s
             f"{len(array)} values for {n_states} states; give one for each", path=path, code="wrong-length"
         )
     if is_distribution(word):
-        try:
+        with errors_at(path):
             allowed(column_distribution(word)[0], {parameter: array})
-        except ModelError as error:
-            raise ModelError(error.message, path=path, code=error.code) from None
         return array
     if not np.all(np.isfinite(array)) or (parameter in _POSITIVE and np.any(array <= 0)):
         raise ModelError(
@@ -288,10 +309,8 @@ def _check_inside(
         )
     low, high = interval(distribution, parameter)
     for call, numbers in read:
-        try:
+        with errors_at(path):
             _, least, greatest, _ = scalar_density(call, numbers)
-        except ModelError as error:
-            raise ModelError(error.message, path=path, code=error.code) from None
         if least < low or greatest > high:
             what = DISTRIBUTIONS[distribution].domain.parameters[parameter].words(low, high)
             raise ModelError(

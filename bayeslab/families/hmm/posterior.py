@@ -15,9 +15,8 @@ from bayeslab.data.sequences import spread
 from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, hint
 from bayeslab.families.hmm import pymc_graph
 from bayeslab.families.hmm.chains import labels_of, product_of
-from bayeslab.families.hmm.choice import candidate, settled
 from bayeslab.families.hmm.density import machine_model
-from bayeslab.families.hmm.model import hidden_at, linear_of
+from bayeslab.families.hmm.model import candidate, hidden_at, linear_of, settled
 from bayeslab.families.hmm.product_parts import additive
 from bayeslab.families.hmm.spec import HMM, layout_of
 from bayeslab.families.hmm.truncation import REFUSED, limit_of, limited, shown

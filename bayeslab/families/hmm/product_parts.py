@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,16 +18,14 @@ from bayeslab.data.bound import Data
 from bayeslab.data.weak_priors import refuse_constant
 from bayeslab.distributions.emissions import column_variances
 from bayeslab.errors import ModelError, hint
+from bayeslab.families.hmm.emission_parts import joint_of
 from bayeslab.families.hmm.emission_parts import parts_of as emitted_parts
 from bayeslab.families.hmm.given_parameters import columns_of, given_of, numbers_of_shape, parameter_names
-from bayeslab.families.hmm.joint import joint_of
+from bayeslab.families.hmm.spec import HMM
 from bayeslab.latents.chains.product import ProductChain
 from bayeslab.posterior.observed.additive import Additive, AdditiveGaussian, effect_shape
 from bayeslab.posterior.observed.one_chain import OneChain, SpreadEmission
 from bayeslab.posterior.observed.part import StatePart
-
-if TYPE_CHECKING:
-    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["additive", "check_parameters", "parts_of"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -14,10 +14,8 @@ from bayeslab.data.sequences import Sequences, sequences_of, spread
 from bayeslab.distributions.emissions import Regression
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.families.hmm.given_parameters import numbers_of_shape
+from bayeslab.families.hmm.spec import HMM
 from bayeslab.posterior.observed.regression import RegressionPart, Standardised
-
-if TYPE_CHECKING:
-    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["expert_of", "inputs_of", "known_regression"]
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.rows import read_columns
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.language.spec import Model
-
-if TYPE_CHECKING:
-    from bayeslab.families.mixture.spec import Mixture
+from bayeslab.families.mixture.spec import Mixture
 from bayeslab.families.mixture.trials import check_given
+from bayeslab.language.spec import Model
 
 __all__ = ["column_names", "gate_inputs", "names_and_labels", "read_rows"]
 

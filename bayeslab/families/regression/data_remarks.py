@@ -23,7 +23,7 @@ def remarks_of(spec: Regression, formulas: Formulas, designs: Mapping[str, Desig
     formula, design = formulas.mean, designs[""]
     out: list[Remark] = []
     if rows.dropped:
-        share = 1 - design.n / rows.total
+        share = 1 - design.total / rows.total
         advice = "give the predictor a model of its own in `missing:` to keep the rows, or accept that they are lost"
         out.append(("missing", "rows", share, rows.dropped, advice))
     for parameter, each in designs.items():
@@ -35,8 +35,8 @@ def remarks_of(spec: Regression, formulas: Formulas, designs: Mapping[str, Desig
     if y is not None and varies and chosen.located and (remark := far(formula.response, y)):
         out.append(("digits", formula.outcome, None, remark, remedy(y)))
     size = sum(len(each.names) + each.intercept for each in designs.values())
-    if size > design.n:
-        message = f"more coefficients ({size}) than rows ({design.n}): in some directions the answer is the prior"
+    if size > design.total:
+        message = f"more coefficients ({size}) than rows ({design.total:g}): in some directions the answer is the prior"
         out.append(("size", "b", float(size), message, "use shrinkage: horseshoe or ridge, or fewer predictors"))
     if y is not None and len(y) and np.all(y == y[0]) and not chosen.counts_trials:
         message = f"the response is constant ({y[0]:g})"
@@ -63,6 +63,7 @@ def _rank_remarks(design: Design, b: str) -> list[Remark]:
     unit = power_of_two(np.maximum(high - low, 1e-300) if design.intercept else largest)
     extreme = np.any((unit > 1e100) | (unit < 1e-100))
     matrix = matrix / unit if extreme else matrix
+    matrix = matrix if design.counts is None else matrix * np.sqrt(design.counts)[:, None]
     gram = matrix.T @ matrix
     sizes = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     out: list[Remark] = []
@@ -70,11 +71,11 @@ def _rank_remarks(design: Design, b: str) -> list[Remark]:
         names = [name for name, moves in zip(design.names, moving, strict=True) if not moves]
         message = f"{listed(names)} is constant in the data: its coefficient is known from its prior only"
         out.append(("constant", f"{b}[{names[0]}]", None, message, "drop it from the formula"))
-    out += _few_digits(design, b, moving, sizes * (unit if extreme else 1.0) / np.sqrt(design.n), largest)
+    out += _few_digits(design, b, moving, sizes * (unit if extreme else 1.0) / np.sqrt(design.total), largest)
     if moving.any():
         values = np.linalg.eigvalsh(gram[np.ix_(moving, moving)] / np.outer(sizes[moving], sizes[moving]))
         lost = int(np.sum(values < 1e-10 * values[-1]))
-        if lost and moving.sum() <= design.n:
+        if lost and moving.sum() <= design.total:
             message = (
                 f"the predictors are collinear: {lost} combination{'s' * (lost > 1)} of their columns "
                 f"{'are' if lost > 1 else 'is'} not in the data, and known from the prior only"

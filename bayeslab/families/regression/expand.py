@@ -403,6 +403,8 @@ class _Written:
             "shape": "Shape: 1 / squared coefficient of variation.",
             "cutpoints": "Where the levels end, from low to high.",
             "tau": "How far slopes lie from zero, by and large; it is inferred.",
+            "R2": "Share of the variance that the slopes explain.",
+            "_share": "How the explained variance is divided among the slopes.",
             "_slab": "Squared scale of slopes that are not shrunk away.",
             "_local": "Scale of each slope, heavy-tailed: few are large.",
         }.get(name)

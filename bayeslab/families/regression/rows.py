@@ -37,7 +37,8 @@ class Rows:
     weights: np.ndarray | None
     limits: tuple[np.ndarray, np.ndarray] | None
     dropped: str
-    total: int
+    total: float
+    counts: np.ndarray | None = None
 
     @property
     def present(self) -> np.ndarray:
@@ -48,6 +49,11 @@ class Rows:
     def responses(self) -> np.ndarray | None:
         """The responses that are there; None if the data have no response."""
         return None if self.y is None else self.y[self.present]
+
+    @property
+    def response_counts(self) -> np.ndarray | None:
+        """How many rows each response stands for; None if one."""
+        return None if self.counts is None else self.counts[self.present]
 
 
 def complete_rows(
@@ -104,8 +110,13 @@ def complete_rows(
     complete = np.flatnonzero(~absent)
     if not len(complete):
         raise DataError("no row is complete: every row has a missing cell", code="no-rows")
-    worst = ", ".join(f"{name} {int(np.sum(g))}" for name, g in gone.items() if np.any(g))
-    dropped = f"{int(absent.sum())} of {n} rows have missing cells and were dropped ({worst})" if absent.any() else ""
+    counts, total = data.dataset.counts, float(n)
+    times = np.ones(n) if counts is None else counts
+    if counts is not None:
+        total, counts = float(counts.sum()), counts[complete]
+    worst = ", ".join(f"{name} {times @ np.broadcast_to(g, n):.0f}" for name, g in gone.items() if np.any(g))
+    dropped = f"{times @ absent:.0f} of {total:.0f} rows have missing cells and were dropped ({worst})"
+    dropped = dropped if absent.any() else ""
     y = None if y is None else y[complete]
     weights = None if weights is None else weights[complete]
     trials = None if trials is None else trials[complete]
@@ -118,6 +129,8 @@ def complete_rows(
             f"column '{spec.weights}' holds weights and all are zero: no row counts; give some a weight",
             code="nothing-observed",
         )
+    if counts is not None:
+        weights = counts if weights is None else weights * counts
     if y is not None:
         y = _checked_response(spec, formula, y, trials)
         there = y[~np.isnan(y)]
@@ -131,7 +144,7 @@ def complete_rows(
     elif base is not None and base.limits is not None:
         # New responses are predicted without censoring.
         limits = np.full(len(complete), -np.inf), np.full(len(complete), np.inf)
-    return Rows(complete, y, levels, trials, weights, limits, dropped, n)
+    return Rows(complete, y, levels, trials, weights, limits, dropped, total, counts)
 
 
 def without_response(formula: Formula, data: Data) -> str:

@@ -23,16 +23,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.errors import DataError, ModelError
+from bayeslab.latents.gaussian_process.covariance import Kernel
 from bayeslab.latents.gaussian_process.gaussian_process import LeaveOneOut
 from bayeslab.latents.gaussian_process.linear_sde import LinearSDE, of_kernel, pade_error
-
-if TYPE_CHECKING:
-    from bayeslab.latents.gaussian_process.covariance import Kernel
 
 __all__ = [
     "Smoothed",
