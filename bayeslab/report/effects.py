@@ -18,6 +18,7 @@ from bayeslab.results.effects.predictors import expectation_of
 from bayeslab.results.effects.quantities import comparisons
 from bayeslab.results.fitted import Fitted
 from bayeslab.results.render import Row, Table, headings, lines_of
+from bayeslab.results.responses import alone
 from bayeslab.results.thinned import thinned
 
 __all__ = ["explorer", "panel", "section"]
@@ -34,6 +35,9 @@ _FEW = 3
 def section(fit: Reported) -> Markup:
     """The content of the section; empty for models without an expected outcome as a function of columns."""
     few, n_draws = thinned(record(fit), _DRAWS)
+    outcomes = few.bound_model.outcomes()
+    if len(outcomes) > 1 and few.bound_model.of_outcome(outcomes[0]) is not None:
+        return joined([_of_outcome(few, name, n_draws) for name in outcomes])
     try:
         expectation = expectation_of(few)
     except BayeslabError:
@@ -47,6 +51,20 @@ def section(fit: Reported) -> Markup:
         parts.append(paragraph(f"There are no curves and no sliders: {error.message}.", class_="mute"))
     if len(expectation.rows) <= _ROWS:
         parts.append(_comparisons(few))
+    return joined(parts)
+
+
+def _of_outcome(few: Fitted, name: str, n_draws: int) -> Markup:
+    """Curves and comparisons of one of several outcomes."""
+    titled = few.model.data.title
+    parts: list[Markup] = [element("h3", titled(name))]
+    try:
+        one = alone(few, name)
+        parts.append(_curves(what_if(one), n_draws, titled))
+        if len(expectation_of(one).rows) <= _ROWS:
+            parts.append(_comparisons(one))
+    except BayeslabError as error:
+        parts.append(paragraph(f"There are no curves: {error.message}.", class_="mute"))
     return joined(parts)
 
 

@@ -26,6 +26,7 @@ from bayeslab.results.fitted import Fitted, joined, log_evidence
 from bayeslab.results.functions import Functions, functions_of
 from bayeslab.results.on_demand import on_demand
 from bayeslab.results.render import Table, exact_summary, fit_html, pick_rows, summary, summary_table
+from bayeslab.results.responses import alone
 from bayeslab.results.rope import with_shares
 from bayeslab.results.verdict import Verdict
 
@@ -652,6 +653,24 @@ class Fit(Fitted):
             The model has no such predictor, or a value is not one of its levels.
         """
         return grid(self, columns, counterfactual=counterfactual, **named)
+
+    def outcome(self, name: str) -> Fit:
+        """The fit of one of several responses, as that of a regression by itself.
+
+        It has the draws of this fit under the names of a regression (``b`` for ``y_b``), and its methods: effects,
+        :meth:`r2`, predictions given the responses that are its predictors.
+
+        Parameters
+        ----------
+        name
+            The response.
+
+        Raises
+        ------
+        OptionError
+            There is no such response, or the family has none with regressions of their own.
+        """
+        return Fit.of(alone(self, name))
 
     def predictions(
         self,

@@ -16,7 +16,11 @@ from scipy import stats
 import bayeslab as bl
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.preparation import Source
+from tests.cli.calls import call
+from tests.cli.calls import refused as cli_refused
 from tests.densities import machines_agree, value_at
+from tests.laws.test_expand import GENERATED
+from tests.laws.test_expand import table as generated
 from tests.laws.test_machine_models import same_as_its_graph
 from tests.refusals import refused
 
@@ -102,6 +106,44 @@ def test_without_anything_shared_the_density_is_the_product_of_those_of_the_regr
                 np.testing.assert_allclose(whole.split(slopes)[named[n]], slope, rtol=1e-9, atol=1e-9 * size)
         assert used == len(whole.names)
         assert value == pytest.approx(total, rel=1e-9)
+
+
+MORE: dict[str, dict[str, Any]] = {
+    "monotonic": {"formula": "y ~ mo(digit) * k"},
+    "measured": {"formula": "y ~ me(x, w) + z"},
+    "smooth by a factor": {"formula": "y ~ s(x, by=k) + gp(z)"},
+    "several groups": {"formula": "y ~ (1 | mm(g, k))"},
+    "a curve": {"formula": {"mu": "y ~ a * exp(-c * x)", "a": "~ z + (1 | g)", "c": "~ 1"},
+                "priors": {"a": {"Intercept": "Normal(0, 1)"}, "c": {"Intercept": "Normal(0, 1)"}}},
+    "Student t effects": {"formula": "y ~ (1 + x | gr(g, dist='student'))"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted({*GENERATED, *MORE}))
+def test_any_regression_is_itself_beside_another_response(name):
+    content, data = {**GENERATED, **MORE}[name], generated().assign(other=lambda d: d["x"] - d["z"] ** 2)
+    content, other = {"family": "regression", **content}, {"formula": "other ~ z"}
+    single = bl.Model(data={"rows": "row"}, model=content)
+    response = single.outcomes(frozenset())[0]
+    pair = bl.Model(data={"rows": "row"}, model=bl.Regressions(responses={response: single.model, "other": other}))
+    # Written out, since a regression alone may hold its rows in sums, and the effects of groups in other coordinates.
+    first, second = (density(bl.expand(each, data), data) for each in (single, alone(other)))
+    whole, rng = density(pair, data), np.random.default_rng(1)
+    columns = {f"{column}_unobserved" for column in data}
+    named = {
+        n: n if n in columns else f"_{response}{n}" if n.startswith("_") else f"{response}_{n}" for n in first.names
+    }
+    beside = {n: f"other_{n}" for n in second.names}
+    assert sorted(whole.names) == sorted([*named.values(), *beside.values()])
+    for _ in range(2):
+        point = {n: 0.3 * rng.normal(size=shape) for n, shape in zip(whole.names, whole.shapes, strict=True)}
+        value, slopes = whole(whole.flat(point))
+        mine, gradient = first(first.flat({n: point[new] for n, new in named.items()}))
+        rest, _ = second(second.flat({n: point[new] for n, new in beside.items()}))
+        assert value == pytest.approx(mine + rest, rel=1e-9)
+        for n, slope in first.split(gradient).items():
+            size = abs(gradient).max()
+            np.testing.assert_allclose(whole.split(slopes)[named[n]], slope, rtol=1e-9, atol=1e-9 * size)
 
 
 # ------------------------------------------------------------------------------- what they share
@@ -258,6 +300,34 @@ def test_predictions_use_a_response_that_is_given_and_draw_it_otherwise(path):
     assert abs(k.mean() - expected.mean()) < 5 * k.std() / np.sqrt(n)
 
 
+def test_one_response_has_the_methods_of_a_regression_given_its_predictors(path):
+    p = {name: path.posterior[name].to_numpy().reshape(-1, *path.posterior[name].shape[2:]) for name in path.posterior}
+    one = path.outcome("k")
+    assert list(one.summary().index) == ["b[y1]", "Intercept"]
+    means = np.asarray(one.predictions(pd.DataFrame({"y1": [-1.0, 2.0]})).draws).reshape(-1, 2)
+    np.testing.assert_allclose(means, np.exp(p["k_Intercept"][:, None] + p["k_b"] * [-1.0, 2.0]), rtol=1e-9)
+    assert path.outcome("y1").comparisons("x").table["mean"][0] == pytest.approx(p["y1_b"].mean(), rel=1e-9)
+    with refused("option.incomplete", "fit.outcome\\('k'\\)"):
+        path.comparisons("x")
+    with refused("option.unknown-variable", "'y2' is no outcome"):
+        path.outcome("y2")
+    page = path.report().html
+    assert page.index(">y1</h3>") < page.index(">k</h3>")
+
+
+def test_one_response_of_several_with_correlated_residuals_has_its_marginal_law():
+    model = residual("student_t", ("y1", "y2", "y3"))
+    fit = bl.fit(model, DATA, "map", runs=None, seed=1, progress=False)
+    one = fit.outcome("y2")
+    assert float(one.posterior["nu"].squeeze()) == float(fit.posterior["nu_residuals"].squeeze())
+    sigma = np.exp(float(fit.posterior["y2_Intercept_sigma"].squeeze())
+                   + float(fit.posterior["y2_b_sigma"].squeeze()) * DATA["x"].to_numpy())  # fmt: skip
+    mean = (float(fit.posterior["y2_Intercept"].squeeze())
+            + float(fit.posterior["y2_b"].squeeze()) * DATA["z"].to_numpy())  # fmt: skip
+    expected = stats.t(float(one.posterior["nu"].squeeze()), mean, sigma).logpdf(DATA["y2"])
+    np.testing.assert_allclose(one.log_likelihood["y2"].to_numpy().squeeze(), expected, rtol=1e-9)
+
+
 def test_simulations_pass_a_response_on(path):
     model = regressions(
         {"y1": {"formula": "y1 ~ 1", "priors": {"Intercept": 0, "sigma": 1}},
@@ -377,6 +447,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str, str]] = {
                              "model.responses.y1.formula"),
     "the source of a response": ({"responses": {"y1": {"formula": "y1 ~ y2"}, "exp_y2": {"formula": "exp(y2) ~ x"}}},
                                  "model.unsupported", "'y2'", "model.responses.y1.formula"),
+    "levels as a predictor": ({"responses": {"y1": {"formula": "y1 ~ k"}, "k": {"formula": "k ~ x",
+                               "likelihood": "ordered"}}}, "model.unsupported", "'k' is ordered",
+                              "model.responses.y1.formula"),
+    "a column like a part": ({"responses": {"y1": {"formula": "y1 ~ x"}, "y1_b": {"formula": "y1_b ~ x"}}},
+                             "model.name-clash", "'y1_b'", "model.responses"),
+    "a prior of no parameter": ({"responses": {"y1": {**Y, "priors": {"tau": "Normal(0, 1)"}}, "y2": Z}},
+                                "model.unknown-parameter", "'tau'", "model.responses.y1.priors.tau"),
     "a key": ({"responses": {"y1": {**Y, "priorz": {}}, "y2": Z}}, "model.unknown-key", "priorz.*priors",
               "model.responses.y1"),
 }  # fmt: skip
@@ -386,7 +463,31 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str, str]] = {
 def test_refusals(name):
     content, code, match, where = REFUSED[name]
     with refused(code, match, where=where):
-        Source(bl.Model(data={"rows": "row"}, model={"family": "regressions", **content})).posterior(DATA).bound_data()
+        Source(bl.Model(data={"rows": "row"}, model={"family": "regressions", **content})).posterior(
+            DATA.assign(y1_b=DATA["y3"])
+        ).bound_data()
+
+
+def test_missing_counts_that_a_response_depends_on_are_refused():
+    data = DATA.assign(k=DATA["k"].where(DATA.index != 4))
+    model = regressions({"y1": {"formula": "y1 ~ mi(k)"}, "k": {"formula": "k ~ x", "likelihood": "poisson"}})
+    with refused("data.missing", "'k', row 5 is missing", where="model.responses.k"):
+        bl.check(model, data, "nuts")
+
+
+@pytest.mark.parametrize(("key", "column"), [("weights", "w"), ("censored", "seen")])
+def test_missing_responses_beside_what_says_nothing_about_them_are_refused(key, column):
+    data = DATA.assign(y1=DATA["y1"].where(DATA.index != 4))
+    model = regressions({"y1": {"formula": "y1 ~ x", key: column}, "y2": Z})
+    with refused("model.unsupported", "'y1' has missing cells", where=f"model.responses.y1.{key}"):
+        Source(model).posterior(data).bound_data()
+
+
+def test_effects_of_one_response_are_printed(path, tmp_path, capsys):
+    fit = bl.fit(path.model, DATA, "laplace", runs=tmp_path, seed=1, progress=False)
+    status, printed, _ = call(capsys, "effects", fit.folder, "--outcome", "k", "--of", "y1")
+    assert status == 0 and "mean of k" in printed
+    cli_refused(capsys, "option.incomplete", "'y1'", "effects", fit.folder)
 
 
 def test_responses_of_other_rows_are_refused():

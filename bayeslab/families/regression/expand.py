@@ -60,7 +60,14 @@ def expand(model: Model, data: Data) -> Expansion:
     ModelError
         Some part of the model has no form in the language; the message names it and the reason.
     """
-    return written(model, data, lower(model, data))
+    lowered = lower(model, data)
+    if lowered.y is None:
+        raise ModelError(
+            "a regression is expanded with its data, which scale its priors; the response has none",
+            path=("model", "formula"),
+            code="no-data",
+        )
+    return written(model, data, lowered)
 
 
 def written(model: Model, data: Data, lowered: Lowered, random: Collection[str] = ()) -> Expansion:
@@ -97,12 +104,6 @@ class _Written:
         }
         self.designs = {predictor.names.of(word) for predictor in lowered.predictors for word in _OF_DESIGN}
         self.row, self.levels = data.dataset.rows, likelihood(lowered.spec.likelihood).levels
-        if lowered.y is None:
-            raise ModelError(
-                "a regression is expanded with its data, which scale its priors; the response has none",
-                path=("model", "formula"),
-                code="no-data",
-            )
         total = len(data.labels[self.row])
         if self.design.n < total:
             raise unsupported(
@@ -161,8 +162,9 @@ class _Written:
         whose = f"The predictors of {predictor.names.parameter}" if predictor.names.parameter else "The predictors"
         self.comments[key] = f"{whose}, a column for each coefficient, in the order of the dimension `{dim}`."
         if predictor.centre is not None:
-            number = (self.spec.missing and not predictor.names.parameter) or predictor.design.latent
-            number = number or self.random & predictor.formula.predictor_columns()
+            imputed = bool(self.spec.missing) and not predictor.names.parameter
+            random = self.random & predictor.formula.predictor_columns()
+            number = imputed or predictor.design.latent or random
             key = f"{of('design_mean')}[{dim}]"
             self.nodes[key] = listed_numbers(predictor.centre) if number else f"mean({of('design')}, {self.row})"
             self.comments[key] = "Their means over the rows of the fit, which stay what they are where new rows come."

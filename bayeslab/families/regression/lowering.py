@@ -150,7 +150,8 @@ def _quantity(name: str, values: Data, rows: Rows) -> np.ndarray:
             path=("model", "formula", PREDICTED),
             code="not-numbers",
         )
-    column = np.broadcast_to(np.asarray(term.value, float), rows.total)[rows.complete]
+    column = np.broadcast_to(np.asarray(term.value, float), len(values.labels[values.dataset.rows]))
+    column = column[rows.complete]
     check_size(column, f"the predictor '{name}'")
     return column
 

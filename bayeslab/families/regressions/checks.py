@@ -9,12 +9,13 @@ from graphlib import CycleError, TopologicalSorter
 
 from bayeslab.errors import BayeslabError, ModelError, hint, listed
 from bayeslab.families.regression.formulas import Formulas
+from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regressions.spec import Regressions
 from bayeslab.families.regressions.written_formulas import imputed, with_ids
 from bayeslab.language.functions import FUNCTIONS
 from bayeslab.language.terms import GroupTerm
 
-__all__ = ["check_agreement", "in_order", "of_response", "shared_effects", "whole_formulas"]
+__all__ = ["check_agreement", "in_order", "of_nodes", "of_response", "shared_effects", "whole_formulas"]
 
 # Functions of the predictors that learn nothing from the rows, so that they can be of a response too.
 _WITHOUT_MEMORY = {*FUNCTIONS, "I", "offset"}
@@ -31,6 +32,20 @@ def of_response(name: str) -> Iterator[None]:
             raise
         path = ("model", "responses", name, *error.path[1:])
         raise type(error)(error.message, path=path, offset=error.offset, code=error.code) from error.__cause__
+
+
+@contextmanager
+def of_nodes(spec: Regressions) -> Iterator[None]:
+    """Context that gives errors about nodes of the graph the place of the response that they belong to."""
+    try:
+        yield
+    except BayeslabError as error:
+        if error.path[:2] != ("model", "nodes"):
+            raise
+        name = str(error.path[2]).split("[")[0].lstrip("_")
+        responses = [each for each in spec.responses if name == each or name.startswith(f"{each}_")]
+        path = ("model", "responses", max(responses, key=len)) if responses else ("model",)
+        raise type(error)(error.message, path=path, code=error.code) from error.__cause__
 
 
 def whole_formulas(spec: Regressions) -> dict[str, Formulas]:
@@ -153,6 +168,14 @@ def _check_predictors(spec: Regressions, name: str, formulas: Formulas) -> None:
             raise ModelError(
                 f"'{column}' is a predictor, and the response '{other}' is computed from it: make '{other}' a computed"
                 " column under data.derive, and use it in both formulas",
+                path=path,
+                code="unsupported",
+            )
+    for column in sorted(formulas.predictor_columns() & spec.responses.keys()):
+        if likelihood(spec.responses[column].likelihood).levels is not None:
+            raise ModelError(
+                f"'{column}' is {spec.responses[column].likelihood}, and a predictor besides: a response that is a"
+                " predictor is a number, such as a count or 0 and 1",
                 path=path,
                 code="unsupported",
             )

@@ -54,18 +54,19 @@ def complete(spec: Regressions, data: Data) -> tuple[np.ndarray, str]:
 
 
 def with_computed(spec: Regressions, data: Data) -> Dataset:
-    """The table with the computed columns that the model uses, which are those of all rows."""
-    columns = dict(data.dataset.columns)
-    for name in sorted(_used(spec) & data.derive.keys()):
+    """The columns of the table that the model uses, with computed ones, which are those of all rows."""
+    used, rows = _used(spec), data.dataset.rows
+    columns = {name: column for name, column in data.dataset.columns.items() if name in used or column.dims != (rows,)}
+    for name in sorted(used & data.derive.keys()):
         if not data.has(name):
             continue
         term = data.term(name, missing=True)
         if term.codes is None:
-            values = np.broadcast_to(np.asarray(term.value, float), len(data.labels[data.dataset.rows]))
-            columns[name] = Column(values, (data.dataset.rows,))
+            values = np.broadcast_to(np.asarray(term.value, float), len(data.labels[rows]))
+            columns[name] = Column(values, (rows,))
         else:
             labels, absent = data.labels[str(term.factor)].astype(str), np.asarray(term.codes) < 0
-            columns[name] = Column(labels[np.where(absent, 0, term.codes)], (data.dataset.rows,), absent)
+            columns[name] = Column(labels[np.where(absent, 0, term.codes)], (rows,), absent)
     return replace(data.dataset, columns=columns)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data, Memory
 from bayeslab.data.dataset import Dataset
-from bayeslab.errors import ModelError
+from bayeslab.errors import ModelError, listed
 from bayeslab.families.regression.expand import written
 from bayeslab.families.regression.lowered import Lowered, Remark
 from bayeslab.families.regression.lowering import lower
@@ -75,6 +75,12 @@ def expand(model: Model, data: Data) -> Expansion:
         Some part of the model has no form in the language; the message names it and the reason.
     """
     whole = whole_of(model, data)
+    if absent := [name for name, part in whole.parts.items() if part.y is None]:
+        raise ModelError(
+            f"regressions are expanded with their data, which scale their priors; the data have no {listed(absent)}",
+            path=("model", "responses"),
+            code="no-data",
+        )
     total = len(data.labels[data.dataset.rows])
     if len(whole.rows) < total:
         raise unsupported(
@@ -82,6 +88,7 @@ def expand(model: Model, data: Data) -> Expansion:
             " of the table, or write mi(x) for predictors that are responses",
             "responses",
         )
+    _check_columns(model, data.dataset, whole)
     return whole.merged.expansion()
 
 
@@ -91,7 +98,7 @@ def whole_of(model: Model, data: Data) -> Whole:
     rows, dropped = complete(spec, data)
     dataset = with_computed(spec, data).take(rows)
     levels = {dim: labels.tolist() for dim, labels in data.labels.items() if dim != dataset.rows}
-    source, merged = without_computed(model.data, dataset), Merged(spec, set(data.dataset.columns))
+    source, merged = without_computed(model.data, dataset), Merged(spec, dataset.columns.keys())
     parts, regressions = {}, spec.regressions()
     for name in in_order(spec):
         alone = model.model_copy(update={"model": regressions[name], "inference": {}, "data": source})
@@ -99,17 +106,32 @@ def whole_of(model: Model, data: Data) -> Whole:
             bound = bind(alone, dataset, alone.factors(), Memory(levels))
             bound.alphabetical |= data.alphabetical  # the memory has levels, and says nothing about their order
             parts[name] = lower(alone, bound, gaps=True)
+            _check_gaps(parts[name])
             expansion = written(alone, bound, parts[name], spec.responses.keys() - {name})
         merged.add(name, _without_imputed(expansion, imputed(spec.responses[name]), dataset.rows))
     merged.share_effects(parts)
     whole = Whole(merged, dataset, rows, parts, dropped)
-    _check_columns(model, data, whole)
+    _check_columns(model, dataset, whole)
     return whole
 
 
-def _check_columns(model: Model, data: Data, whole: Whole) -> None:
+def _check_gaps(part: Lowered) -> None:
+    """Refuse missing responses beside weights or censoring, which say nothing about values that are not there."""
+    if part.y is None or not np.isnan(part.y).any():
+        return
+    for key, column in (("weights", part.spec.weights), ("censored", part.spec.censored)):
+        if column is not None:
+            raise ModelError(
+                f"the response '{part.formula.response}' has missing cells (row {int(np.isnan(part.y).argmax()) + 1}),"
+                f" and {key} besides, which say nothing about them: leave these rows out of the table",
+                path=("model", key),
+                code="unsupported",
+            )
+
+
+def _check_columns(model: Model, table: Dataset, whole: Whole) -> None:
     """Refuse columns with the name of an unrelated node or dimension, and responses of words as predictors."""
-    spec, columns, expansion = spec_of(model), data.dataset.columns, whole.merged.expansion()
+    spec, columns, expansion = spec_of(model), table.columns, whole.merged.expansion()
     allowed = {*spec.responses, *spec.factors(())}
     allowed |= {each.predictor for part in whole.parts.values() for p in part.predictors for each in p.design.measured}
     allowed |= {name for part in whole.parts.values() for name in part.spec.missing}

@@ -11,20 +11,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayeslab.data.binding import bind
-from bayeslab.data.bound import Data
+from bayeslab.data.bound import Data, Memory
 from bayeslab.data.dataset import Dataset
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import DataError, hint
 from bayeslab.families.graph.posterior import GraphPosterior
 from bayeslab.families.regression.lowered import Remark
+from bayeslab.families.regression.posterior import RegressionPosterior
+from bayeslab.families.regressions.checks import of_nodes
 from bayeslab.families.regressions.common_rows import complete, given_columns, with_computed, without_computed
 from bayeslab.families.regressions.expand import Whole, whole_of
+from bayeslab.families.regressions.prefixes import prefixed
 from bayeslab.families.regressions.spec import Regressions
+from bayeslab.families.regressions.written_formulas import imputed, plain
 from bayeslab.language.expansion import Expansion
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import call_name
 from bayeslab.language.spec import Model
-from bayeslab.posterior.contract import Draws, Posterior, Purpose
+from bayeslab.posterior.contract import Draws, OfOutcome, Posterior, Purpose
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -91,6 +95,23 @@ class RegressionsPosterior(Posterior):
             nodes = {key: _uncensored(text) for key, text in nodes.items()}
         return self._graph(replace(expansion, nodes=nodes), dataset)
 
+    def of_outcome(self, name: str) -> OfOutcome:
+        """The regression of one response, given the responses that are its predictors.
+
+        It has the intercept of uncentred predictors, since its rows may be others: those without imputed cells.
+        """
+        given, part = self.spec.responses[name], self.whole.parts[name]
+        missing = {each: text for each, text in plain(given).missing.items() if each not in imputed(given)}
+        regression = plain(given).model_copy(update={"missing": missing})
+        model = self.model.model_copy(update={"model": regression})
+        levels = {dim: each.tolist() for dim, each in self.data.labels.items() if dim != self.data.dataset.rows}
+        data = bind(model, self.data.dataset, model.factors(), Memory(levels))
+        own = {key.split("[")[0] for key in part.nodes} - {name, *(each.names.centred for each in part.predictors)}
+        names = {prefixed(each, name): each for each in own}
+        if name in self.spec.residuals:
+            names["nu_residuals"] = "nu"
+        return RegressionPosterior(model, data), names, {prefixed(dim, name): dim for dim in part.model.dims}
+
     def outcomes_as_predictors(self) -> frozenset[str]:
         """Responses that are predictors of others."""
         used = {name for each in self.spec.regressions().values() for name in each.formulas.predictor_columns()}
@@ -119,21 +140,25 @@ class RegressionsPosterior(Posterior):
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         chosen = self._predicting if purpose == "predict" else self.as_graph
-        return chosen.graph(purpose=purpose, targets=targets)
+        with of_nodes(self.spec):
+            return chosen.graph(purpose=purpose, targets=targets)
 
     def network(self) -> nx.DiGraph:
         return self.as_graph.network()
 
     def generative(self, purpose: Purpose, targets: Collection[str] = ()) -> Generative:
         chosen = self._predicting if purpose == "predict" else self.as_graph
-        return chosen.generative(purpose, targets)
+        with of_nodes(self.spec):
+            return chosen.generative(purpose, targets)
 
     def machine_model(self, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:
-        return self.as_graph.machine_model(weights)
+        with of_nodes(self.spec):
+            return self.as_graph.machine_model(weights)
 
     def bound_data(self) -> Data:
         """The data of the graph: complete rows."""
-        return self.as_graph.bound_data()
+        with of_nodes(self.spec):
+            return self.as_graph.bound_data()
 
     def data_columns(self) -> Collection[str]:
         """The columns that the formulas use, and the responses."""

@@ -63,6 +63,16 @@ class Regressions(Family):
         return out
 
     @property
+    def weights(self) -> str | None:
+        """A column of weights, if a response has one."""
+        return next((each.weights for each in self.responses.values() if each.weights), None)
+
+    @property
+    def censored(self) -> str | None:
+        """The column that says which values of a response are censored, if there is one."""
+        return next((each.censored for each in self.responses.values() if each.censored), None)
+
+    @property
     def shared_priors(self) -> dict[str, str]:
         """Priors of what responses share, as text."""
         return {name: str(text) for name, text in self.priors.items()}
