@@ -139,7 +139,7 @@ const measured = setInterval(() => {
 def test_tables_of_words_fit_a_phone(pages, tmp_path):
     page = escape(scripted(pages["regression"], NARROW))
     script = "<script>onmessage = (event) => {document.body.dataset.shown = event.data}</script>"
-    frame = f'<body><iframe width="320" height="600" sandbox="allow-scripts" srcdoc="{page}"></iframe></body>'
+    frame = f'<body><iframe width="320" height="600" srcdoc="{page}"></iframe></body>'
     made = dom(f"<!doctype html>{script}{frame}", tmp_path, "--virtual-time-budget=3000")
     shown = json.loads(unescape(re.search(r'data-shown="([^"]*)"', made)[1]))
     assert shown["tables"] > 3 and shown["width"] == 320
