@@ -11,7 +11,7 @@ from html import escape
 
 from bayeslab.errors import printable
 
-__all__ = ["EMPTY", "Markup", "details", "element", "joined", "paragraph", "table", "text"]
+__all__ = ["EMPTY", "Markup", "details", "element", "fits_page", "joined", "paragraph", "table", "text"]
 
 type Attribute = str | float | bool | None
 
@@ -23,6 +23,8 @@ class Markup(str):
 
 
 EMPTY = Markup("")
+# Maximum size of the large part of a page in bytes, so that the page stays below 3 MB.
+_BYTES = 2_900_000
 _VOID = frozenset({"br", "img", "input", "meta"})
 
 
@@ -37,6 +39,11 @@ def text(value: object) -> Markup:
 def joined(parts: Iterable[object], by: str = "") -> Markup:
     """Concatenated parts; parts that are not markup are escaped."""
     return Markup(text(by).join(text(part) for part in parts))
+
+
+def fits_page(content: Markup, share: float = 1.0) -> bool:
+    """Whether content takes at most a share of the size of a page."""
+    return len(content.encode()) <= share * _BYTES
 
 
 def element(name: str, /, *inside: object, **attributes: Attribute) -> Markup:

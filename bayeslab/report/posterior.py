@@ -160,7 +160,7 @@ def _table(frame: pd.DataFrame, priors: Priors, most: int) -> Markup:
             cells.append(element("span", shorten(text, _TEXT), title=text, class_="prior mute") if text else "–")
         rows.append((line.label, *cells))
     caption = f"{n:,} quantities" if n != 1 else "One quantity"
-    made = table(["quantity", *names], rows, caption=caption, class_="sortable")
+    made = table(["quantity", *names], rows, caption=caption, class_="sortable quantities")
     note = [paragraph(f"Left out for size: {', '.join(left_out)}.", class_="mute")] if left_out else []
     if len(rows) <= _VISIBLE:
         return joined([made, *note])
@@ -168,6 +168,7 @@ def _table(frame: pd.DataFrame, priors: Priors, most: int) -> Markup:
         ["quantity", *names],
         rows[: _VISIBLE // 2],
         caption=f"The first {_VISIBLE // 2} of {n:,} quantities",
+        class_="quantities",
     )
     heading = f"all {len(rows):,} rows" if not left_out else f"{len(rows):,} rows"
     return joined([few, details(heading, made, class_="long"), *note])

@@ -32,8 +32,8 @@ th:first-child, .words th, .words td {text-align: left} tbody th {font-weight: 4
 .words td {white-space: normal; min-width: 5em; max-width: 28em}
 .words th {white-space: normal; min-width: 6em; max-width: 16em}
 .prior {display: inline-block; white-space: normal; max-width: 22em}
-.sortable {font-size: .93em} .sortable :is(th, td) {padding-right: .7em}
-.sortable tbody th {white-space: normal; min-width: 7em; max-width: 24em}
+.quantities {font-size: .93em} .quantities :is(th, td) {padding-right: .7em}
+.quantities tbody th {white-space: normal; min-width: 7em; max-width: 24em}
 tbody tr:hover {background: var(--shade)} th button {all: unset; cursor: pointer; font-weight: 600}
 th button:hover {text-decoration: underline} :focus-visible {outline: 2px solid var(--accent); outline-offset: 2px}
 details {margin: .8em 0} summary {cursor: pointer; color: var(--accent)}
@@ -98,7 +98,7 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
   .graph svg {max-width: none !important}
   body {padding: .7em; font-size: 14px} h1 {font-size: 1.3em}
   .scroll > .picture {min-width: 520px}
-  .sortable tbody th, .sortable th:first-child {position: sticky; left: 0; background: var(--paper);
+  .quantities th:first-child {position: sticky; left: 0; background: var(--paper);
     max-width: 45vw; white-space: normal}
   .words, .words :is(caption, tbody, tr, th, td) {display: block; max-width: none}
   .words thead {position: absolute; clip-path: inset(50%); height: 1px; width: 1px; overflow: hidden}

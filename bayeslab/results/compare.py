@@ -283,7 +283,7 @@ def _relative_efficiency(fit: Fitted, draws: Array) -> Array | float:
     if fit.method == "exact" or draws.shape[2] < checks.MIN_DRAWS:
         return 1.0
     n_draws = draws.shape[1] * draws.shape[2]
-    step = max(1, (1 << 22) // n_draws)
+    step = max(1, (1 << 20) // n_draws)
     out = []
     for start in range(0, len(draws), step):
         part = draws[start : start + step]

@@ -18,7 +18,7 @@ from bayeslab.errors import OptionError
 from bayeslab.language import model_file
 from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.networks import network
-from bayeslab.report import explorer, single_findings
+from bayeslab.report import explorer, markup, single_findings
 from bayeslab.report.explorer import network_panel
 from bayeslab.report.page import explorer_of
 from tests.cli.calls import call
@@ -185,7 +185,7 @@ def test_the_table_of_single_findings_is_that_of_queries():
 
 
 @pytest.mark.parametrize(
-    ("module", "limit"), [(single_findings, "_WORK"), (single_findings, "_FINDINGS"), (explorer, "_BYTES")]
+    ("module", "limit"), [(single_findings, "_WORK"), (single_findings, "_FINDINGS"), (markup, "_BYTES")]
 )
 def test_the_largest_networks_have_no_buttons(monkeypatch, module, limit):
     monkeypatch.setattr(explorer, "_CELLS", 4)
