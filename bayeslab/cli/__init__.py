@@ -1,8 +1,8 @@
 """The command line: one command per file, each a function ``command``.
 
 Exit codes: 0 ok, 1 model or data error, 2 usage, 3 the verdict is *fail*, 130 Ctrl-C. Errors are one line on
-standard error, and with ``--json`` also an object on standard output; ``--debug`` adds the traceback. SIGTERM, with which
-schedulers and containers end a process, is a Ctrl-C with the exit code 143: what is there is kept.
+standard error, and with ``--json`` also an object on standard output; ``--debug`` adds the traceback. SIGTERM,
+with which schedulers and containers end a process, is a Ctrl-C with the exit code 143: what is there is kept.
 """
 
 from __future__ import annotations
