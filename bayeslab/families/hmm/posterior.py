@@ -47,6 +47,7 @@ from bayeslab.posterior.machine.arrays import NotLowered
 from bayeslab.posterior.machine.model import MachineModel
 from bayeslab.posterior.number_choice import NumberChoice
 from bayeslab.posterior.relabelling import agreeing
+from bayeslab.progress import duration
 
 if TYPE_CHECKING:
     import pymc
@@ -58,6 +59,9 @@ _PREFIX, _TELLING = 1_000, 60
 
 # A pass of this many multiplications takes about half a minute.
 _MOST_STEPS = 20_000_000_000
+# Seconds of an evaluation of the density of a semi-Markov chain: for each state, row and duration up to the longest
+# sequence, and for each state and duration of a law. An engine takes some tens of thousands of evaluations.
+_OF_A_DURATION, _OF_A_LAW, _EVALUATIONS = 4e-8, 5e-6, 50_000
 # Cells of tables of durations that are learned: a thousand draws of four chains take 0.6 GB.
 _MOST_LENGTHS = 20_000
 
@@ -261,6 +265,19 @@ class HMMPosterior(Posterior):
         if self._infinite:
             return REFUSED
         return counted.plan(self.hidden)
+
+    def forecast(self) -> dict[str, str]:
+        """The cost of one evaluation with durations, of which there may be many."""
+        hidden = None if self._continuous else self.hidden
+        if hidden is None or not isinstance(hidden.chain, DurationChain):
+            return {}
+        chain, longest = hidden.chain, int(np.diff(hidden.sequences.offsets).max(initial=0))
+        of_rows = _OF_A_DURATION * hidden.sequences.n_times * min(chain.longest, longest)
+        seconds = chain.n_states * (of_rows + _OF_A_LAW * chain.longest * (chain.word != "table"))
+        cost = f"about {seconds:.2g} s"
+        if chain.longest > longest:
+            cost += f"; durations beyond the longest sequence, {longest:,} rows, say nothing: take fewer"
+        return {"an evaluation": cost, "nuts": f"about {duration(seconds * _EVALUATIONS)} of one core"}
 
     def data_findings(self) -> list[DataFinding]:
         """Report columns without data."""

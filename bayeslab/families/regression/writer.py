@@ -219,7 +219,7 @@ class Writer:
         """Refuse discrete priors: parameters of a regression are sampled, not summed out."""
         for path, text in self.spec.placed_priors().items():
             word = call_name(parse(text).tree)
-            if word in DISTRIBUTIONS and DISTRIBUTIONS[word].discrete:
+            if word is not None and word in DISTRIBUTIONS and DISTRIBUTIONS[word].discrete:
                 raise problem(
                     f"{word} is discrete, and parameters of a regression are continuous: write the model as a graph",
                     "priors",
