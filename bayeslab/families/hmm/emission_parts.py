@@ -12,7 +12,7 @@ from bayeslab.data.bound import Data
 from bayeslab.data.weak_priors import refuse_constant
 from bayeslab.distributions import Law, emissions
 from bayeslab.errors import DataError, ModelError, errors_at
-from bayeslab.families.hmm.given_parameters import check_sums, given_of, names_of
+from bayeslab.families.hmm.given_parameters import check_shape, check_sums, given_of, names_of
 from bayeslab.families.hmm.spec import HMM
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.posterior.observed.any_distribution import DistributedPart
@@ -213,13 +213,7 @@ def _by_column(value: np.ndarray, name: str, d: int, n_states: int) -> np.ndarra
     """Numbers for each state, and for each of the d columns if there are several."""
     if d > 1 and value.ndim == 1:
         value = np.repeat(value[:, None], d, axis=1)
-    shape = (n_states, d) if d > 1 else (n_states,)
-    if value.shape != shape:
-        raise ModelError(
-            f"{' × '.join(map(str, shape))} numbers are needed, not {value.shape}",
-            path=("model", "parameters", name),
-            code="wrong-shape",
-        )
+    check_shape(value, (n_states, d) if d > 1 else (n_states,), ("model", "parameters", name))
     return value
 
 
@@ -242,15 +236,10 @@ def _mixed(common: Mapping[str, Any], base: np.ndarray, n_parts: int, known: Map
             code="incomplete",
         )
     for parameter, value in known.items():
-        if value.shape != part.shape(parameter):
-            shape = " × ".join(map(str, part.shape(parameter)))
-            raise ModelError(
-                f"{shape} numbers are needed, not {value.shape}",
-                path=("model", "parameters", parameter),
-                code="wrong-shape",
-            )
+        path = ("model", "parameters", parameter)
+        check_shape(value, part.shape(parameter), path)
         if part.parameter(parameter) == "weight":
-            check_sums(value, ("model", "parameters", parameter), "the weights of state")
+            check_sums(value, path, "the weights of state")
     return replace(part, emission=emission.with_prior(base, part.n_states))
 
 

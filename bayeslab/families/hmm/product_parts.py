@@ -17,7 +17,7 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.weak_priors import refuse_constant
 from bayeslab.distributions.emissions import column_variances
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import ModelError, unknown_parameter
 from bayeslab.families.hmm.emission_parts import joint_of
 from bayeslab.families.hmm.emission_parts import parts_of as emitted_parts
 from bayeslab.families.hmm.given_parameters import columns_of, given_of, numbers_of_shape, parameter_names
@@ -107,12 +107,7 @@ def _shared(spec: HMM, chain: ProductChain, given: Mapping[str, Any]) -> dict[st
     out: dict[str, dict[str, Any]] = {name: {} for name in chain.names}
     for name, value in given.items():
         if name not in home:
-            allowed = (*chain.every, *home)
-            raise ModelError(
-                f"no parameter is called '{name}'{hint(name, allowed)}",
-                path=("model", "parameters", name),
-                code="unknown-parameter",
-            )
+            raise unknown_parameter(name, (*chain.every, *home))
         name_of_chain, inner = home[name]
         out[name_of_chain][inner] = value
     return out
@@ -124,12 +119,7 @@ def _known_effects(spec: HMM, chain: ProductChain) -> dict[str, np.ndarray]:
     rest = {name: value for name, value in spec.parameters.items() if name not in chain.every}
     for name in rest:
         if name not in names:
-            allowed = (*chain.every, *names)
-            raise ModelError(
-                f"no parameter is called '{name}'{hint(name, allowed)}",
-                path=("model", "parameters", name),
-                code="unknown-parameter",
-            )
+            raise unknown_parameter(name, (*chain.every, *names))
     if not rest:
         return {}
     lost = [name for name in names if name not in rest]
