@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "WORDS",
     "check_shape",
     "check_sums",
+    "check_together",
     "columns_of",
     "distribution_of",
     "given_of",
@@ -189,6 +190,17 @@ def probabilities_of_shape(value: Any, shape: tuple[int, ...], path: tuple[str, 
     check_shape(out, shape, path)
     check_sums(out, path)
     return out
+
+
+def check_together(given: Collection[str], names: Iterable[str], what: str) -> None:
+    """Refuse parameters of which some are given and others are to be learned."""
+    lost = next((name for name in names if name not in given), None)
+    if given and lost is not None:
+        raise ModelError(
+            f"{what} are known together or learned together: '{lost}' is missing",
+            path=("model", "parameters"),
+            code="incomplete",
+        )
 
 
 def check_shape(numbers: np.ndarray, shape: tuple[int, ...], path: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ from bayeslab.data.rows import read_columns
 from bayeslab.data.sequences import Sequences, sequences_of, spread
 from bayeslab.distributions.emissions import Regression
 from bayeslab.errors import DataError, ModelError, unknown_parameter
-from bayeslab.families.hmm.given_parameters import numbers_of_shape
+from bayeslab.families.hmm.given_parameters import check_together, numbers_of_shape
 from bayeslab.families.hmm.spec import HMM
 from bayeslab.posterior.observed.regression import RegressionPart, Standardised
 
@@ -47,13 +47,7 @@ def known_regression(spec: HMM, n_states: int, given: Mapping[str, Any]) -> dict
         out[name] = numbers_of_shape(
             value, shapes[name], path, "lines of states have the default priors", positive=name == "sd"
         )
-    if ("intercept" in out) != ("slope" in out):
-        lost = "slope" if "intercept" in out else "intercept"
-        raise ModelError(
-            f"intercept and slope are known together or learned together: '{lost}' is missing",
-            path=("model", "parameters"),
-            code="incomplete",
-        )
+    check_together(out.keys() - {"sd"}, ("intercept", "slope"), "intercept and slope")
     return out
 
 
