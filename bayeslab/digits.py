@@ -64,8 +64,17 @@ def constant(values: np.ndarray) -> bool:
     return high - low <= 8 * _EPS * max(abs(low), abs(high))
 
 
-def spread_of(values: np.ndarray) -> float:
-    """The scale of default priors: the standard deviation; for a constant its absolute value, or 1 if it is zero."""
+def spread_of(values: np.ndarray, counts: np.ndarray | None = None) -> float:
+    """The scale of default priors: the standard deviation; for a constant its absolute value, or 1 if it is zero.
+
+    Parameters
+    ----------
+    values : ndarray (n,)
+    counts : ndarray (n,), optional
+        How often each value occurs; None: once.
+    """
+    if counts is not None:
+        return _counted_spread(values, counts)
     if len(values) > 1:
         with np.errstate(over="ignore", invalid="ignore"):
             spread = float(np.std(values, ddof=1))
@@ -79,6 +88,16 @@ def spread_of(values: np.ndarray) -> float:
         return float(np.std(values, ddof=1))
     unit = float(power_of_two(largest))
     return unit * float(np.std(values / unit, ddof=1))
+
+
+def _counted_spread(values: np.ndarray, counts: np.ndarray) -> float:
+    largest, total = float(np.max(np.abs(values))), float(counts.sum())
+    if total < 2 or constant(values):
+        return largest or 1.0
+    unit = float(power_of_two(largest))
+    centred = values / unit
+    centred = centred - np.average(centred, weights=counts)
+    return unit * math.sqrt(float(np.average(centred**2, weights=counts)) * total / (total - 1))
 
 
 def levelled(values: np.ndarray) -> tuple[np.ndarray, float, float]:
@@ -199,11 +218,18 @@ class Moments:
         return np.sqrt(self.variance)
 
 
-def two_means(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Column means as unevaluated sums of two doubles, shape (p,) each: the second holds the first's rounding error."""
-    high = matrix.mean(axis=0)
+def two_means(matrix: np.ndarray, counts: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Column means as unevaluated sums of two doubles, shape (p,) each: the second holds the first's rounding error.
+
+    Parameters
+    ----------
+    matrix : ndarray (n, p)
+    counts : ndarray (n,), optional
+        How often each row occurs; None: once.
+    """
+    high = np.average(matrix, axis=0, weights=counts)
     # The mean of the residuals is exact where it matters: numbers near each other subtract without rounding.
-    return high, (matrix - high).mean(axis=0)
+    return high, np.average(matrix - high, axis=0, weights=counts)
 
 
 def remainders(design: Any, target: np.ndarray, point: np.ndarray) -> np.ndarray:

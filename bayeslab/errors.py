@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self
+from unicodedata import name as letter_name
+from unicodedata import normalize
 
 __all__ = [
     "BayeslabError",
@@ -206,13 +208,21 @@ def listed(names: Iterable[object], limit: int = 12) -> str:
     return shown + (f" and {len(words) - limit} more" if len(words) > limit else "") if words else "nothing"
 
 
+def _latin(text: str) -> str:
+    """Greek letters by their names, as most parameters are called: ``sigma`` for the letter."""
+    letters = normalize("NFKC", text)
+    return "".join(
+        letter_name(c, c).split()[-1].lower() if letter_name(c, "").startswith("GREEK") else c for c in letters
+    )
+
+
 def hint(given: object, allowed: Iterable[object]) -> str:
     """``; did you mean 'x'?`` when an allowed name is similar, else the allowed names."""
     words = [str(name) for name in allowed]
     near = get_close_matches(str(given), words, n=1, cutoff=0.6)
     if not near:
         folded = {word.lower(): word for word in words}
-        near = [folded[str(given).lower()]] if str(given).lower() in folded else []
+        near = [folded[latin] for latin in (str(given).lower(), _latin(str(given))) if latin in folded][:1]
     return f"; did you mean '{near[0]}'?" if near else f"; known: {listed(words)}"
 
 

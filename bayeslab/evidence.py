@@ -12,7 +12,6 @@ References
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -26,6 +25,8 @@ from pytensor.gradient import DisconnectedType, disconnected_type
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
+
+from bayeslab.python_evidence import KERNEL, PythonEvidence
 
 __all__ = ["EvidenceOp", "RowSlopeOp", "RowTermsOp", "log_evidence", "python_evidence", "row_terms"]
 
@@ -102,30 +103,16 @@ def log_evidence(kernel: str, parameters: Any, *arrays: Any) -> Any:
     return EvidenceOp(kernel)(parameters, *arrays)[0]
 
 
-_SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
-
-
 def python_evidence(function: Callable[[np.ndarray], tuple[float, np.ndarray]], parameters: Any) -> Any:
     """log p(data | parameters) as a PyTensor scalar, from a Python function that returns value and gradient.
 
-    For evidence that is not one kernel and is so expensive that calling the interpreter costs little in comparison. The
-    graph holds the function's address as data, so it is valid in this process only; the compiled code is the same for
-    all functions.
+    The graph holds the function's address as data, so it is valid in this process only; the compiled code is the same
+    for all functions.
     """
-
-    def call(n: int, point: int, gradient: int) -> float:
-        real = ctypes.POINTER(ctypes.c_double)
-        values = np.ctypeslib.as_array(ctypes.cast(point, real), (n,)).copy()
-        value, slope = function(values)
-        np.ctypeslib.as_array(ctypes.cast(gradient, real), (n,))[:] = slope
-        return float(value)
-
-    called = _SIGNATURE(call)
-    address = pt.as_tensor_variable(np.array([ctypes.cast(called, ctypes.c_void_p).value], dtype=np.int64))
+    called = PythonEvidence(function)
+    address = pt.as_tensor_variable(called.address)
     address.tag.called = called  # lives as long as the graph
-    return log_evidence(
-        "bayeslab.latents.gaussian_process.callback_kernels:log_evidence_and_gradient", parameters, address
-    )
+    return log_evidence(KERNEL, parameters, address)
 
 
 # --------------------------------------------------------------------------------------------- terms of rows

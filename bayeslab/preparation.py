@@ -17,7 +17,7 @@ from bayeslab import registry
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column, Dataset
-from bayeslab.data.tables import read_dataset
+from bayeslab.data.folding import read_model_data
 from bayeslab.engines import auto
 from bayeslab.engines.toolbox.contract import Engine, engine, engines
 from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, NothingToFit, OptionError, hint, listed
@@ -81,7 +81,7 @@ class Source:
 
     def bound(self, given: Any) -> Data:
         """The model's data, bound and checked; errors point into the file."""
-        dataset = read_dataset(self.model.data, self.file.folder if self.file else None, given, self.model.declared())
+        dataset = read_model_data(self.model, self.file.folder if self.file else None, given)
         if dataset.left_out:
             self._refuse_used(dataset if self.model.model.any_names else dataset.plain())
         return self._checked(dataset)

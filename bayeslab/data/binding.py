@@ -295,7 +295,10 @@ def describe(data: Data) -> str:
             parts.append(f"arrays {listed(names)}")
         else:
             of = "" if dim == data.dataset.rows else f" of '{dim}'"
-            parts.append(f"{len(data.labels[dim]):,} rows{of}, columns {listed(names)}")
+            n_rows = f"{len(data.labels[dim]):,} rows"
+            if dim == data.dataset.rows and data.dataset.counts is not None:
+                n_rows = f"{data.n_rows:,} rows, folded to {len(data.dataset.counts):,}"
+            parts.append(f"{n_rows}{of}, columns {listed(names)}")
     if data.dataset.left_out:
         parts.append(f"left out, of no use to a model: {listed(data.dataset.left_out)}")
     return "; ".join(parts)

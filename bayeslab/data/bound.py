@@ -123,6 +123,13 @@ class Data:
         """Evaluates expressions that involve data only."""
         return Evaluator(self.term, self.labels, self.frozen, rows=self.dataset.rows, cells=self.cells)
 
+    @property
+    def n_rows(self) -> int:
+        """The number of rows of the main table, those that folded rows stand for; 0 without one."""
+        if self.dataset.counts is not None:
+            return round(float(self.dataset.counts.sum()))
+        return len(self.labels.get(self.dataset.rows, ()))
+
     def forget(self) -> None:
         """Discard columns that were read before their levels were known."""
         self._terms.clear()
@@ -221,6 +228,21 @@ class Data:
         """Whether the rows have a column that refers to the rows of another table."""
         column = self.dataset.columns.get(str(dims[0]))
         return len(dims) == 1 and column is not None and column.dims == (self.dataset.rows,)
+
+    def refuse_folded(self, what: str) -> None:
+        """Refuse what needs each row if the rows of a table were folded when they were read.
+
+        Raises
+        ------
+        DataError
+            Rows of the dataset stand for several rows of the table.
+        """
+        if (counts := self.dataset.counts) is not None:
+            raise DataError(
+                f"{what} need each row, and the {self.n_rows:,} rows of the table were folded to {len(counts):,}"
+                " when they were read: pass rows, such as a sample of the table, or fit a sample without data.streamed",
+                code="not-applicable",
+            )
 
     def look_at(self, name: str) -> None:
         """Note that a column is used.

@@ -110,6 +110,8 @@ class Dataset:
         Entries of the data section without a matching column: the key and a remark.
     doubts : mapping of str to str
         Columns of a text table whose numbers may mean others, with a remark.
+    counts : ndarray or None
+        How many rows of a larger table each row stands for (:mod:`bayeslab.data.folding`); None: itself.
     """
 
     columns: Mapping[str, Column] = field(default_factory=dict)
@@ -119,10 +121,13 @@ class Dataset:
     notes: tuple[str, ...] = ()
     unused: tuple[tuple[str, str], ...] = ()
     doubts: Mapping[str, str] = field(default_factory=dict)
+    counts: np.ndarray | None = None
 
     def digests(self) -> dict[str, str]:
         """SHA-256 of each column, and of the names of rows."""
         labels = {name: Column(values, (name,)) for name, values in self.levels.items()}
+        if self.counts is not None:
+            labels[f"counts of {self.rows}"] = Column(self.counts, (self.rows,))
         return {name: column.digest() for name, column in sorted((dict(self.columns) | labels).items())}
 
     def over(self, base: Dataset) -> Dataset:
@@ -222,7 +227,8 @@ class Dataset:
             for name, c in self.columns.items()
         }
         levels = {name: shorter(names, (name,)) for name, names in self.levels.items()}
-        return replace(self, columns=columns, levels=levels)
+        counts = shorter(self.counts, (self.rows,))
+        return replace(self, columns=columns, levels=levels, counts=counts)
 
     def complete(self, wanted: Container[str] | None = None) -> Dataset:
         """The dataset, after a check that all columns, or all wanted ones, could be read.
@@ -249,6 +255,7 @@ class Dataset:
             self.notes + other.notes,
             self.unused + other.unused,
             dict(self.doubts) | dict(other.doubts),
+            other.counts if self.counts is None else self.counts,
         )
 
     @classmethod

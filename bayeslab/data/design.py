@@ -228,6 +228,8 @@ class Design:
         Range of the columns of each term of the formula.
     common : object
         formulae's matrix, which can code new rows.
+    counts : ndarray (n,) or None
+        How many rows of the table each row stands for; None: one.
     """
 
     rows: np.ndarray
@@ -243,6 +245,7 @@ class Design:
     members: list[Members]
     terms: dict[str, tuple[int, int]]
     common: Any
+    counts: np.ndarray | None = None
 
     @classmethod
     def of(cls, formula: Formula, data: Data, complete: np.ndarray, *, without_intercept: bool = False) -> Design:
@@ -320,9 +323,10 @@ class Design:
                 names += _straight_names(smooth, curves) if smooth else [str(label) for label in term.labels]
                 kept += range(part.start, part.stop)
         rises, measured = _rises(common, frame, names, data), _measured(common, frame, names, data)
+        counts = None if data.dataset.counts is None else data.dataset.counts[rows]
         return cls(
             rows, names, np.ascontiguousarray(whole[:, kept]), intercept, offset, groups, curves, rises, measured,
-            areas, members, terms, common,
+            areas, members, terms, common, counts,
         )  # fmt: skip
 
     @cached_property
@@ -341,12 +345,18 @@ class Design:
 
     @property
     def n(self) -> int:
+        """The number of rows held."""
         return len(self.rows)
+
+    @property
+    def total(self) -> float:
+        """The number of rows of the table that they stand for."""
+        return self.n if self.counts is None else float(self.counts.sum())
 
     @cached_property
     def means(self) -> tuple[np.ndarray, np.ndarray]:
         """Means of the columns of ``matrix``, each as a sum of two doubles."""
-        return two_means(self.matrix)
+        return two_means(self.matrix, self.counts)
 
     @cached_property
     def about_means(self) -> np.ndarray:

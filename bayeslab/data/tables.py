@@ -37,7 +37,7 @@ from bayeslab.errors import DataError, listed, printable
 from bayeslab.files import is_there, memory_size, ordinary_size, replacing, shown
 from bayeslab.language.spec import DataSource
 
-__all__ = ["header_of", "read_dataset", "write_netcdf", "write_table"]
+__all__ = ["cells_if_usable", "header_of", "read_dataset", "write_netcdf", "write_table"]
 
 _TABLES = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 # Possible separators of cells, and the number of lines from which the separator is detected.
@@ -291,7 +291,7 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
         note += f" and decimal commas, in {listed(commas)}"
     return (
         {
-            name: _cells_if_usable(name, column, f"{where}: column '{name}'", cells, commas=name in commas)
+            name: cells_if_usable(name, column, f"{where}: column '{name}'", cells, commas=name in commas)
             for name, column in texts.items()
         },
         tuple(filter(None, (note, nameless))),
@@ -338,7 +338,7 @@ def _thousands(texts: Mapping[str, np.ndarray], cells: Cells) -> dict[str, str]:
     return out
 
 
-def _cells_if_usable(name: str, given: np.ndarray, what: str, cells: Cells, *, commas: bool) -> Any:
+def cells_if_usable(name: str, given: np.ndarray, what: str, cells: Cells, *, commas: bool) -> Any:
     """The values of text cells, or why no model can use them."""
     try:
         return _cells(name, given, what, cells, commas=commas)

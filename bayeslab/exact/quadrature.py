@@ -124,6 +124,8 @@ def converged(
     axes = [np.linspace(low, high, size) for (low, high), size in zip(ends, sizes, strict=True)]
     height = log_density(*axes)
     total = _log_integral(axes, height)
+    # Sums of the log densities of many rows are large numbers: less than their rounding is no change.
+    tolerance = max(tolerance, 16 * float(np.finfo(float).eps) * abs(total))
     for d in range(len(axes)):
         while True:
             finer, more = _halved(log_density, axes, height, d)

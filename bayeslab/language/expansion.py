@@ -105,6 +105,7 @@ class Expansion:
         """The expanded model as plain data: the short model with the family and dependent keys replaced."""
         out = model.to_dict()
         data = dict(out.get("data", {}))
+        data.pop("streamed", None)  # nodes have a value for each row
         if self.derive:
             data["derive"] = {**data.get("derive", {}), **self.derive}
         dims = {**out.get("dims", {}), **self.dims}

@@ -8,6 +8,7 @@ import keyword
 import re
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Set
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 from unicodedata import normalize
 
@@ -24,6 +25,7 @@ from bayeslab import registry
 from bayeslab.errors import (
     Flaw,
     ModelError,
+    Reason,
     hint,
     listed,
 )
@@ -37,6 +39,7 @@ __all__ = [
     "ColumnName",
     "DataSource",
     "Family",
+    "Folding",
     "Identifier",
     "Model",
     "Problem",
@@ -148,6 +151,11 @@ class DataSource(Spec):
 
     table: str | None = Field(default=None, description="A table (.csv, .tsv, .parquet, .json), relative to the file.")
     rows: Identifier = Field(default="obs_id", description="Name of the dimension of the table's rows.")
+    streamed: bool = Field(
+        default=False,
+        description="Whether the table is larger than memory: a .parquet or .csv file, or many (`big/*.parquet`), whose"
+        " rows DuckDB folds to distinct rows with counts, or to means and covariances. For models that need no more.",
+    )
     tables: dict[Identifier, str] = Field(
         default_factory=dict,
         description="Further tables, one per dimension: the key is the dimension of the rows; a column of the same "
@@ -194,6 +202,29 @@ class DataSource(Spec):
         """
         known, unit = self.labels.get(column, column), self.units.get(column)
         return f"{known} ({unit})" if unit else known
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """What a model needs of the rows of a table: the distinct values of some columns, and sums over others.
+
+    Attributes
+    ----------
+    distinct : frozenset of str
+        Columns of which the model needs each combination of values, and how many rows have it.
+    summed : frozenset of str
+        Columns of numbers of which it needs means and covariances within each combination.
+    chain : tuple of (str, tuple of str)
+        If the model needs less of complete rows than counts of whole rows: the distinct columns in an order, each with
+        the earlier ones together with which its counts suffice; these are counted together with one another before.
+    advice : str
+        What to do if there are too many combinations.
+    """
+
+    distinct: frozenset[str]
+    summed: frozenset[str] = frozenset()
+    chain: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    advice: str = "round the numbers among them in a column of the table, or leave out columns"
 
 
 class Family(Spec):
@@ -254,6 +285,20 @@ class Family(Spec):
     def takes_gaps(self) -> bool:
         """Whether cells of the columns may be missing; default: they may."""
         return True
+
+    def folding(self, columns: Set[str], numbers: Set[str]) -> Folding | Reason:
+        """What the model needs of the rows of a table that is larger than memory, or why it needs them all.
+
+        Default: it needs them all.
+
+        Parameters
+        ----------
+        columns
+            All columns, computed ones among them.
+        numbers
+            Those of numbers.
+        """
+        return Reason(f"the family {self.family} needs every row in memory", code="unsupported")
 
     def levels(self) -> dict[str, list[str]]:
         """Ordered levels of columns that the model declares; those of other columns come from the data."""

@@ -455,6 +455,10 @@ class Posterior(ABC):
         """
         return "no"
 
+    def outcomes_as_predictors(self) -> Collection[str]:
+        """Outcomes that are predictors of others, in rows of a prediction that have their values; default: none."""
+        return ()
+
     def classifies(self) -> bool | None:
         """Whether the outcome is a class; default None: decided by the outcome's cells and the graph."""
         return None

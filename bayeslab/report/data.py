@@ -25,12 +25,13 @@ def section(fit: Reported) -> Markup:
     outcomes = set(fit.bound_model.outcomes())
     rows = []
     for name, column in list(columns.items())[:_COLUMNS]:
-        gone = int(np.sum(column.absent()))
+        counts = data.dataset.counts if column.dims == (data.dataset.rows,) else None
+        gone = int(np.sum(column.absent() if counts is None else counts[column.absent()]))
         along = " × ".join(column.dims) if column.dims else "no names"
         role = element("span", "outcome", class_="tag") if name in outcomes else EMPTY
         title = fit.model.data.title(name)
         more = joined([element("br"), element("span", title, class_="mute small")]) if title != name else EMPTY
-        cells = (joined([name, " ", role, more]), along, f"{gone:,}" if gone else "none", *_described(column))
+        cells = (joined([name, " ", role, more]), along, f"{gone:,}" if gone else "none", *_described(column, counts))
         rows.append(cells)
     parts = [paragraph(f"{describe(data)}.")]
     heads = ["column", "along", "missing", "values", "sketch"]
@@ -45,21 +46,28 @@ def section(fit: Reported) -> Markup:
     return joined(parts)
 
 
-def _described(column: Column) -> tuple[str, Markup]:
-    """The range or the levels of a column, and its small histogram."""
-    there = np.asarray(column.values)[~column.absent()].ravel()
+def _described(column: Column, times: np.ndarray | None) -> tuple[str, Markup]:
+    """The range or the levels of a column, and its small histogram; of folded rows the mean, which they keep."""
+    present = ~column.absent()
+    there, times = np.asarray(column.values)[present].ravel(), None if times is None else times[present]
     if not there.size:
         return "empty", EMPTY
     if column.text:
-        levels, counts = np.unique(there, return_counts=True)
+        levels, at = np.unique(there, return_inverse=True)
+        counts = np.bincount(at, times)
         most = np.argsort(-counts, kind="stable")
         n = "1 level" if len(levels) == 1 else f"{len(levels):,} levels"
-        common = "" if counts.max() == 1 else f"; most frequent {shorten(str(levels[most[0]]), 60)} ({counts.max():,})"
+        common = (
+            "" if counts.max() <= 1 else f"; most frequent {shorten(str(levels[most[0]]), 60)} ({counts.max():,.0f})"
+        )
         words = f"{n}{common}"
         return words, charts.sketch(
             counts[most[:_LEVELS]].astype(float), f"Counts of the most frequent levels: {words}"
         )
     numbers = there.astype(float)
+    if times is not None:
+        mean = np.average(numbers, weights=times)
+        return f"mean {mean:.4g}, sd {np.sqrt(np.average((numbers - mean) ** 2, weights=times)):.4g}", EMPTY
     low, high = numbers.min(), numbers.max()
     words = f"{low:.4g} to {high:.4g}, mean {numbers.mean():.4g}, sd {numbers.std():.4g}"
     distinct = np.unique(numbers)

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import BayeslabError
 from bayeslab.report import charts
-from bayeslab.report.contract import Reported
+from bayeslab.report.contract import Reported, record
 from bayeslab.report.markup import EMPTY, Markup, element, joined, paragraph, table
-from bayeslab.report.predictive import thinned
 from bayeslab.report.what_if import Slider, WhatIf, what_if
 from bayeslab.results.effects.predictors import expectation_of
 from bayeslab.results.effects.quantities import comparisons
 from bayeslab.results.fitted import Fitted
 from bayeslab.results.render import Row, Table, headings, lines_of
+from bayeslab.results.thinned import thinned
 
 __all__ = ["explorer", "panel", "section"]
 
@@ -33,7 +33,7 @@ _FEW = 3
 
 def section(fit: Reported) -> Markup:
     """The content of the section; empty for models without an expected outcome as a function of columns."""
-    few, n_draws = thinned(fit, _DRAWS)
+    few, n_draws = thinned(record(fit), _DRAWS)
     try:
         expectation = expectation_of(few)
     except BayeslabError:
@@ -58,7 +58,7 @@ def explorer(fit: Reported) -> Markup:
     OptionError, DataError
         As for :func:`bayeslab.report.what_if.what_if`.
     """
-    return panel(what_if(thinned(fit, _DRAWS)[0]), fit.model.data.title)
+    return panel(what_if(thinned(record(fit), _DRAWS)[0]), fit.model.data.title)
 
 
 def _curves(found: WhatIf, n_draws: int, titled: Callable[[str], str]) -> Markup:
@@ -190,5 +190,5 @@ def _comparisons(fit: Fitted) -> Markup:
         if isinstance(line, Row)
     ]
     caption = "Comparisons of the expected outcome, averaged over the rows"
-    made = table(["", *headings(numbers)], rows, caption=caption)
+    made = table(["comparison", *headings(numbers)], rows, caption=caption)
     return joined([element("h3", "Comparisons"), made, *notes])

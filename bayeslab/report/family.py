@@ -106,7 +106,9 @@ def _figure(fit: Reported, what: str, least: int = 1) -> Markup:
         return paragraph(f"There is no picture: {error.message}.", class_="mute")
     says = _SHOWS.get("terms" if least > 1 else what, what)
     alt = f"{says}; a table follows where there is one"
-    return element("figure", element("img", src=source, alt=alt, class_="picture"), element("figcaption", f"{says}."))
+    image = element("img", src=source, alt=alt, class_="picture")
+    framed = element("div", image, class_="scroll", tabindex=0, role="group", aria_label=f"picture: {says}")
+    return element("figure", framed, element("figcaption", f"{says}."))
 
 
 def _image(drawn: Any) -> str:

@@ -72,9 +72,9 @@ def paragraph(*inside: object, class_: str | None = None) -> Markup:
     return element("p", *inside, class_=class_)
 
 
-def details(heading: object, *inside: object, open_: bool = False) -> Markup:
-    """Content that is folded under a heading."""
-    return element("details", element("summary", heading), *inside, open=open_)
+def details(heading: object, *inside: object, open_: bool = False, class_: str | None = None) -> Markup:
+    """Content that is folded under a heading; with the class ``long`` it stays so on paper."""
+    return element("details", element("summary", heading), *inside, open=open_, class_=class_)
 
 
 def table(
@@ -93,11 +93,17 @@ def table(
     caption
         The caption of the table.
     class_
-        A class of the table: ``words`` for cells of text, which are left-aligned and wrapped.
+        A class of the table: ``words`` for cells of text, which are left-aligned and wrapped, and on phones lie below
+        one another, each beside its heading.
     """
+    labels = [str(cell) if class_ == "words" and len(headings) > 2 else None for cell in headings[1:]]
     head = element("thead", element("tr", *(element("th", cell, scope="col") for cell in headings)))
     body = [
-        element("tr", element("th", first, scope="row"), *(element("td", cell) for cell in rest))
+        element(
+            "tr",
+            element("th", first, scope="row"),
+            *(element("td", cell, data_label=label) for cell, label in zip(rest, labels, strict=True)),
+        )
         for first, *rest in rows
     ]
     parts = [element("caption", caption)] if caption else []

@@ -75,7 +75,7 @@ class Size:
 def size_of(fit: Reported) -> Size:
     """The rows of the data, and the chains and draws of the posterior."""
     rows = fit.data.dataset.rows
-    n = len(fit.data.labels[rows]) if rows in fit.data.labels else 0
+    n = fit.data.n_rows
     along = "" if rows == "obs_id" else f" ({rows})"
     sizes = fit.posterior.sizes
     chains, draws = sizes["chain"], sizes["draw"]

@@ -153,6 +153,14 @@ def _numbers(values: np.ndarray) -> np.ndarray:
     return values.astype(float) if values.dtype.kind in "iuf" else np.arange(len(values), dtype=float)
 
 
+def has_transitions(posterior: Posterior) -> bool:
+    """Whether a model has states with one matrix of transitions, or one for each of several chains."""
+    if not isinstance(posterior, HMMPosterior) or posterior.spec.states == "continuous" or posterior.spec.order != 1:
+        return False
+    chain = posterior.resolved.chain
+    return not (isinstance(chain, ProductChain) and chain.coupling == "coupled")
+
+
 def plot_transitions(source: Any, data: Any = None) -> Figure:
     """Plot the transition diagram: states on a circle, the width of arrows by transition probability.
 

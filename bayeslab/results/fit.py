@@ -1184,7 +1184,7 @@ class Fit(Fitted):
 
         if path is not None:
             check_path(path, force=force)
-        made = Report(html_of({self.model.name: self}, rope))
+        made = Report(html_of({self.model.name: self}, rope), static=self._repr_html_)
         if path is not None:
             made.save(path, force=force)
         return made
@@ -1212,7 +1212,7 @@ class Fit(Fitted):
         """
         from bayeslab.report.page import explorer_of
 
-        return Report(explorer_of(self), alive=True)
+        return Report(explorer_of(self), alive=True, static=self._repr_html_)
 
     def __repr__(self) -> str:
         sizes = self.light_group("posterior").sizes

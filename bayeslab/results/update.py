@@ -141,6 +141,10 @@ def _of_all_rows(fit: Fitted, model: Model, data: Any, memory: Memory | None) ->
     source = fit.model.data.model_copy(update={"table": None, "arrays": None, "tables": {}})
     old = fit.data.dataset
     new = read_dataset(source, None, data, fit.model.declared()).complete(old.columns).plain().with_truths_of(old)
+    if old.counts is not None:
+        # Computed columns of folded rows have means of their own, and are not functions of other columns.
+        computed = old.columns.keys() & model.data.derive.keys()
+        new = bind(model, new, model.factors(), memory).settled(computed)
     whole = longer(_without_unused(model, old, new, fit.info["method"]), new)
     bound = bind(model, whole, model.factors(), memory)
     registry.load("families", model.model.family).check(model, bound.names())
@@ -195,7 +199,17 @@ def longer(first: Dataset, second: Dataset) -> Dataset:
     levels = {dim: names for dim, names in first.levels.items() if dim != first.rows}
     if first.rows in first.levels and second.rows in second.levels:
         levels[first.rows] = np.concatenate([first.levels[first.rows], second.levels[second.rows]])
-    return Dataset(columns, first.rows, levels)
+    counts = None
+    if first.counts is not None or second.counts is not None:
+        counts = np.concatenate([_counts(first), _counts(second)])
+    return Dataset(columns, first.rows, levels, counts=counts)
+
+
+def _counts(dataset: Dataset) -> np.ndarray:
+    """How many rows each row stands for."""
+    if dataset.counts is not None:
+        return dataset.counts
+    return np.ones(next(len(c.values) for c in dataset.columns.values() if c.dims == (dataset.rows,)))
 
 
 def _order(name: str, column: Column, other: Column) -> tuple[str, ...] | None:

@@ -251,6 +251,8 @@ class RunFolder:
                 arrays[f"m{i}"] = column.missing
         for i, name in enumerate(meta["levels"]):
             arrays[f"l{i}"] = dataset.levels[name]
+        if dataset.counts is not None:
+            arrays["counts"] = dataset.counts
         arrays["meta"] = np.array(json.dumps(meta))
         write_npz(self.path / "data.npz", arrays)
 
@@ -270,7 +272,7 @@ class RunFolder:
                 truth = bool(entry.get("truth", False))
                 columns[name] = Column(stored[f"c{entry['at']}"], dims, missing, truth=truth)
             levels = {name: stored[f"l{i}"] for i, name in enumerate(meta["levels"])}
-            return Dataset(columns, str(meta["rows"]), levels)
+            return Dataset(columns, str(meta["rows"]), levels, counts=stored.get("counts"))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise RunError(
                 f"missing or damaged: {type(error).__name__} {error}", where=shown(path), code="damaged"

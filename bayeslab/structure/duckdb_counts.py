@@ -9,21 +9,18 @@ Needs the extra ``bayeslab[duckdb]``.
 
 from __future__ import annotations
 
-import glob
 import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-from bayeslab.data.cells import MISSING_WORDS
-from bayeslab.data.tables import header_of
+from bayeslab.data.duckdb_tables import DuckTable, quoted
 from bayeslab.errors import DataError, hint
 from bayeslab.structure.constraints import members_of
 from bayeslab.structure.counts import CellSums, SetIndex
@@ -60,28 +57,15 @@ def observations(
     DataError
         DuckDB is not installed, a file cannot be read, cells are missing, a value is not a state.
     """
-    try:
-        import duckdb
-    except ImportError:
-        raise DataError("counting with DuckDB needs it: pip install 'bayeslab[duckdb]'", code="not-installed") from None
-    where = os.fspath(source)
-    connection = duckdb.connect()
-    reader = "read_parquet" if where.endswith(".parquet") else "read_csv"
-    text = "" if reader == "read_parquet" else _text_options(where)
-    given = f"{reader}('{where.replace(chr(39), chr(39) * 2)}'{text})"
-    try:
-        there = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {given}").fetchall()]
-        names = list(columns) if columns is not None else there
-        for name in names:
-            if name not in there:
-                raise DataError(f"there is no column '{name}'{hint(name, there)}", where=where, code="unknown-column")
-        levels = _states(connection, given, names, dict(states or {}), where)
-        rows = _encoded(connection, given, levels)
-    except duckdb.Error as error:
-        why = str(error).splitlines()[0]
-        if "sniffing" in why:
-            why = "the rows do not all have as many cells as the header, or quotes are not closed"
-        raise DataError(f"DuckDB cannot read it: {why}", where=where, code="unreadable") from None
+    table = DuckTable.open(source)
+    where, there, connection = table.where, list(table.types), table.connection
+    names = list(columns) if columns is not None else there
+    for name in names:
+        if name not in there:
+            raise DataError(f"there is no column '{name}'{hint(name, there)}", where=where, code="unknown-column")
+    with table.errors():
+        levels = _states(table, names, dict(states or {}))
+        rows = _encoded(table, levels)
     if rows.n_distinct * len(names) > fetch:
         none = np.zeros((0, len(names)))
         weights = np.zeros(0, np.int64)
@@ -91,34 +75,11 @@ def observations(
     return Observations.of_codes(codes, levels, weights=np.asarray(held["w"], dtype=np.int64))
 
 
-def _text_options(where: str) -> str:
-    """How to read a text file: as other tables are read, since DuckDB's guess may leave out lines or join columns.
-
-    Raises
-    ------
-    DataError
-        The header is not that of a table.
-    """
-    first = Path(next(iter(sorted(glob.glob(where))), where))
-    plain = first.is_file() and first.suffix.lower() in (".csv", ".tsv", ".txt")
-    separator = header_of(first)[0] if plain else ","
-    words = ", ".join(f"'{word}'" for word in sorted({"", *MISSING_WORDS}))
-    return (
-        f", all_varchar = true, header = true, delim = '{separator}', quote = '\"', escape = '\"', comment = ''"
-        f", nullstr = [{words}], skip = 0, strict_mode = true, null_padding = false"
-    )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _states(
-    connection: Any, given: str, names: Sequence[str], states: dict[str, Sequence[Any]], where: str
-) -> dict[str, tuple[str, ...]]:
+def _states(table: DuckTable, names: Sequence[str], states: dict[str, Sequence[Any]]) -> dict[str, tuple[str, ...]]:
     """States of each column: the given states, or those that occur; numbers are sorted numerically."""
+    connection, given, where = table.connection, table.rows, table.where
     out: dict[str, tuple[str, ...]] = {}
-    gone = ", ".join(f"COUNT(*) - COUNT({_quoted(name)})" for name in names)
+    gone = ", ".join(f"COUNT(*) - COUNT({quoted(name)})" for name in names)
     missing = connection.execute(f"SELECT {gone} FROM {given}").fetchone()
     for name, lost in zip(names, missing, strict=True):
         if lost:
@@ -131,7 +92,7 @@ def _states(
         # The word of each state in the file, with a placeholder for its number.
         place = f"s{len(out)}"
         connection.execute(
-            f"CREATE TABLE {place} AS SELECT DISTINCT {_quoted(name)} AS v, NULL::SMALLINT AS c FROM {given}"
+            f"CREATE TABLE {place} AS SELECT DISTINCT {quoted(name)} AS v, NULL::SMALLINT AS c FROM {given}"
         )
         words = _sorted([row[0] for row in connection.execute(f"SELECT v FROM {place}").fetchall()])
         occurring = [_shown(word) for word in words]
@@ -167,22 +128,23 @@ def _shown(word: Any) -> str:
     return f"{word:g}" if isinstance(word, float) else str(word)
 
 
-def _encoded(connection: Any, given: str, levels: Mapping[str, tuple[str, ...]]) -> DuckRows:
+def _encoded(table: DuckTable, levels: Mapping[str, tuple[str, ...]]) -> DuckRows:
     """Replace words by state numbers and merge identical rows into weighted rows."""
+    connection, given = table.connection, table.rows
     numbers = ", ".join(f"s{i}.c AS c{i}" for i in range(len(levels)))
-    joins = " ".join(f"JOIN s{i} ON t.{_quoted(name)} = s{i}.v" for i, name in enumerate(levels))
+    joins = " ".join(f"JOIN s{i} ON t.{quoted(name)} = s{i}.v" for i, name in enumerate(levels))
     connection.execute(
         f"CREATE TABLE held AS SELECT {numbers}, COUNT(*)::BIGINT AS w FROM {given} t {joins} GROUP BY ALL ORDER BY ALL"
     )
     n_distinct, n_rows = connection.execute("SELECT COUNT(*), SUM(w) FROM held").fetchone()
-    return DuckRows(connection, int(n_distinct), float(n_rows))
+    return DuckRows(table, int(n_distinct), float(n_rows))
 
 
 @dataclass(frozen=True, eq=False)
 class DuckRows:
     """Rows that stay in DuckDB."""
 
-    connection: Any
+    files: DuckTable
     n_distinct: int
     n_rows: float
     lock: Any = field(default_factory=threading.Lock)
@@ -190,7 +152,7 @@ class DuckRows:
     def digest(self) -> str:
         """Sum of the hashes of the rows; identical for identical rows and the same version of DuckDB."""
         with self.lock:
-            row = self.connection.execute("SELECT SUM(hash(held)::HUGEINT)::VARCHAR FROM held").fetchone()
+            row = self.files.connection.execute("SELECT SUM(hash(held)::HUGEINT)::VARCHAR FROM held").fetchone()
         return str(row[0])
 
     def table(self, members: Sequence[int], cards: Sequence[int]) -> NDArray[np.float64]:
@@ -198,7 +160,7 @@ class DuckRows:
         out = np.zeros([cards[u] for u in members])
         names = [f"c{u}" for u in members]
         with self.lock:
-            cells = self.connection.execute(
+            cells = self.files.connection.execute(
                 f"SELECT {', '.join(names)}, SUM(w)::DOUBLE AS n FROM held GROUP BY {', '.join(names)}"
             ).fetchnumpy()
         out[tuple(np.asarray(cells[name], dtype=np.int64) for name in names)] = cells["n"]
@@ -217,7 +179,7 @@ class DuckRows:
             marks = f"GROUPING({', '.join(f'c{u}' for u in used)})" if used else "0"
             query = f"SELECT {marks} AS g, SUM(w)::DOUBLE AS n FROM held GROUP BY GROUPING SETS ({groups})"
             with self.lock:
-                cells = self.connection.execute(query).fetchnumpy()
+                cells = self.files.connection.execute(query).fetchnumpy()
             mark, n = np.asarray(cells["g"], dtype=np.int64), np.asarray(cells["n"], dtype=np.float64)
             # A bit of the mark is 0 if the column is in the set.
             every = (1 << len(used)) - 1

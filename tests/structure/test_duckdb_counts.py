@@ -103,8 +103,11 @@ def test_what_cannot_be_read(tmp_path, source):
     pl.DataFrame({"a": ["x", None, "y"], "b": ["u", "v", "u"]}).write_parquet(tmp_path / "holes.parquet")
     with refused("data.missing", "'a'.*1"):
         counts.observations(tmp_path / "holes.parquet")
-    with refused("data.unreadable", "DuckDB"):
+    with refused("data.no-such-file", "'?holes.parquet"):
         counts.observations(tmp_path / "none.parquet")
+    (tmp_path / "no.parquet").write_text("a,b")
+    with refused("data.unreadable", "DuckDB"):
+        counts.observations(tmp_path / "no.parquet")
     for name in ("bds", "mixed_bic"):
         with refused("data.unsupported", f"'{name}'.*'fetch'"):
             load(name, counts.observations(source, fetch=0))

@@ -46,7 +46,7 @@ def relevant(net: Net, codes: np.ndarray) -> np.ndarray:
 
 def exact(resolved: Resolved) -> Plan | str:
     """Plan of the Dirichlet posteriors, or the reason why there is none."""
-    net, codes, values = resolved
+    net, codes, values, times = resolved
     learned = net.learned
     if not learned and not net.regressions:
         return "every table is given, so that there is nothing to learn; `bayeslab query` answers questions"
@@ -62,8 +62,9 @@ def exact(resolved: Resolved) -> Plan | str:
         columns = [place[w] for w in (*net.parents[v], v)]
         gaps = matters[:, place[v]] & ~observed[:, columns].all(axis=1)
         if np.any(gaps):
+            n_gaps = gaps.sum() if times is None else times[gaps].sum()
             never = [w for w in (*net.parents[v], v) if not observed[:, place[w]].any()]
-            why = f"'{never[0]}' is hidden" if never else f"cells are missing in {int(gaps.sum())} rows"
+            why = f"'{never[0]}' is hidden" if never else f"cells are missing in {n_gaps:.0f} rows"
             return f"{why}, which is summed out"
     parts = (
         [f"rows of {len(learned)} tables are independent Dirichlet distributions given the counts"] if learned else []
@@ -72,16 +73,18 @@ def exact(resolved: Resolved) -> Plan | str:
         parts.append(f"{len(net.regressions)} linear Gaussian variables are conjugate regressions")
     dims = {rows.name: net.dims(v) for v in learned if (rows := net.locals[v].rows) is not None}
     dims |= {name: names for node in net.linears.values() if node.known is None for name, names in node.dims.items()}
-    return Plan("; ".join(parts), lambda: _answer(net, codes, values, matters), dims=dims, labels=net.labels())
+    return Plan("; ".join(parts), lambda: _answer(net, codes, values, matters, times), dims=dims, labels=net.labels())
 
 
-def _answer(net: Net, codes: np.ndarray, values: np.ndarray, matters: np.ndarray) -> _Parameters:
+def _answer(
+    net: Net, codes: np.ndarray, values: np.ndarray, matters: np.ndarray, times: np.ndarray | None
+) -> _Parameters:
     place = {v: k for k, v in enumerate(net.states)}
     cards = [len(s) for s in net.states.values()]
     # A row does not count for a family that is irrelevant in it.
     counted = np.where(matters, codes, -1)
     families = [[place[w] for w in (*net.parents[v], v)] for v in net.learned]
-    counts = family_counts(counted, cards, families)
+    counts = family_counts(counted, cards, families, times)
     before, after, evidence = {}, {}, 0.0
     for v, count in zip(net.learned, counts, strict=True):
         rows = net.locals[v].rows
@@ -92,7 +95,7 @@ def _answer(net: Net, codes: np.ndarray, values: np.ndarray, matters: np.ndarray
         evidence += _fixed_evidence(v, flat[other], fixed)
         before[rows.name], after[rows.name] = rows.concentration, rows.concentration + flat[rows.index]
         evidence += float(_log_evidence(rows.concentration, flat[rows.index]).sum())
-    evidence += _rest(net, codes)
+    evidence += _rest(net, codes, np.ones(len(codes)) if times is None else times)
     names = {rows.name: v for v in net.learned if (rows := net.locals[v].rows) is not None}
     regressions = {}
     for v, node in net.linears.items():
@@ -140,7 +143,7 @@ def _log_evidence(prior: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.asarray(out)
 
 
-def _rest(net: Net, codes: np.ndarray) -> float:
+def _rest(net: Net, codes: np.ndarray, times: np.ndarray) -> float:
     """Log probability of the data under the known tables, without the factors of the unknown ones."""
     known = [v for v in net.states if net.locals[v].known is not None]
     if not known:
@@ -155,14 +158,14 @@ def _rest(net: Net, codes: np.ndarray) -> float:
     fill = [v for v in states if v not in known]
     scopes += tuple((v,) for v in fill)
     tables += tuple(np.ones(len(states[v])) for v in fill)
-    hidden = sum(np.log(len(states[v])) * float((codes[:, list(net.states).index(v)] < 0).sum()) for v in fill)
+    hidden = sum(np.log(len(states[v])) * float(times @ (codes[:, list(net.states).index(v)] < 0)) for v in fill)
     values = JunctionTree.of(FactorGraph(states, scopes, tables)).log_evidence_of(codes[:, columns])
     if not np.all(np.isfinite(values)):
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise DataError(
             f"row {row + 1} of the data has probability zero under the tables that are given", code="probability-zero"
         )
-    return float(values.sum()) - float(hidden)
+    return float(times @ values) - float(hidden)
 
 
 @dataclass(frozen=True, eq=False)

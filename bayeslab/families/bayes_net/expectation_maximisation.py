@@ -46,7 +46,7 @@ def em(resolved: Resolved) -> EMPlan | str:
 
     def problem(prior: bool) -> TableProblem:
         models = {v: _fitted(net.locals[v], prior=prior).model for v in net.learned}
-        return TableProblem.of(_blank(net), resolved.codes, models)
+        return TableProblem.of(_blank(net), resolved.codes, models, resolved.counts)
 
     return EMPlan(
         how=f"the distributions of {len(fitted)} variables",

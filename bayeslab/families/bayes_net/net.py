@@ -164,12 +164,14 @@ class Net:
         return MixedNetwork(self.states, self.parents, discrete.tables, nodes, self.name)
 
 
-def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network") -> Net:
+def net_of(
+    spec: BayesNet, codes: np.ndarray | None = None, counts: np.ndarray | None = None, *, name: str = "network"
+) -> Net:
     """Resolve a specification.
 
     Parameters
     ----------
-    codes
+    codes, counts
         The data, needed if the structure depends on them (``structure: tan``).
 
     Raises
@@ -187,7 +189,7 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
             code="not-applicable",
         )
     states = {v: tuple(one.states) for v, one in spec.variables.items() if one.states}
-    parents = _parents(spec, states, codes)
+    parents = _parents(spec, states, codes, counts)
     names, constants = frozenset(spec.parameters), _constants(spec.parameters)
     learn = set(states) if spec.learn == "all" else set(spec.learn or ())
     declarations = {}
@@ -263,7 +265,7 @@ def _constants(parameters: Mapping[str, str | int | float]) -> dict[str, float]:
 
 
 def _parents(
-    spec: BayesNet, states: Mapping[str, tuple[str, ...]], codes: np.ndarray | None
+    spec: BayesNet, states: Mapping[str, tuple[str, ...]], codes: np.ndarray | None, counts: np.ndarray | None
 ) -> dict[str, tuple[str, ...]]:
     if spec.structure is None:
         return {v: tuple(spec.variables[v].parents) for v in states}
@@ -278,17 +280,18 @@ def _parents(
             path=("model", "structure"),
             code="structure-unknown",
         )
-    return dict(classifiers.tan(codes, states, spec.target))
+    return dict(classifiers.tan(codes, states, spec.target, counts))
 
 
 class Resolved(NamedTuple):
     """A net and its data: codes (rows, discrete variables) and values (rows, continuous ones); -1 and NaN are
-    missing.
+    missing. Rows may stand for several: counts (rows,) say how many.
     """
 
     net: Net
     codes: np.ndarray
     values: np.ndarray
+    counts: np.ndarray | None
 
 
 def resolved(model: Model, data: Data, origin: Resolved | None = None) -> Resolved:
@@ -308,7 +311,8 @@ def resolved(model: Model, data: Data, origin: Resolved | None = None) -> Resolv
             f"the new data have a column for none of the variables; known: {listed(spec.variables)}",
             code="unknown-column",
         )
-    net = net_of(spec, codes if origin is None else origin.codes, model.name)
+    counts = data.dataset.counts
+    net = net_of(spec, *((codes, counts) if origin is None else (origin.codes, origin.counts)), name=model.name)
     for v in net.learned:
         for word in (v, *net.parents[v]):
             # Exact answers use this name for the dimension of their statistics.
@@ -319,7 +323,7 @@ def resolved(model: Model, data: Data, origin: Resolved | None = None) -> Resolv
                     code="reserved-name",
                 )
     values = values_of(spec, net.linears, data)
-    return Resolved(replace(net, measured=values if origin is None else origin.net.measured), codes, values)
+    return Resolved(replace(net, measured=values if origin is None else origin.net.measured), codes, values, counts)
 
 
 def codes_of(spec: BayesNet, data: Data) -> np.ndarray:

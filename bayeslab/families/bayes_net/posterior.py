@@ -11,9 +11,9 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.data.dataset import Column, Dataset
+from bayeslab.data.dataset import Column
 from bayeslab.errors import DataError, OptionError, listed
-from bayeslab.families.bayes_net import density, unknown_structure
+from bayeslab.families.bayes_net import density, pymc_graph, unknown_structure
 from bayeslab.families.bayes_net.local_distributions.contract import Rows
 from bayeslab.families.bayes_net.net import Net, Resolved, parameter_values, resolved
 from bayeslab.families.bayes_net.spec import BayesNet
@@ -106,7 +106,7 @@ class BayesNetPosterior(Posterior):
         spec = self.spec
         if unknown(spec):
             return [("data", "", None, text, "") for text in self.structure_plan.remarks]
-        net, codes, _ = self.resolved
+        net, codes, *_ = self.resolved
         never = [v for k, v in enumerate(net.states) if len(codes) and not np.any(codes[:, k] >= 0)]
         out: list[DataFinding] = []
         silent = [v for v in never if v not in spec.hidden]
@@ -145,11 +145,12 @@ class BayesNetPosterior(Posterior):
 
         if unknown(self.spec):
             return None
-        net, codes, _ = self.resolved
+        net, codes, *_ = self.resolved
         loose = _exchangeable(net, codes) if not net.linears else []
         if not loose:
             return None
-        rows, counts = np.unique(codes, axis=0, return_counts=True)
+        rows, at = np.unique(codes, axis=0, return_inverse=True)
+        counts = np.bincount(at.ravel(), self.data.dataset.counts)
         rows = rows[np.sort(np.argsort(-counts, kind="stable")[:_TELLING])]
         out, tree = dict(draws), None
         for v in loose:
@@ -173,14 +174,14 @@ class BayesNetPosterior(Posterior):
         spec = self.spec
         if unknown(spec):
             return unknown_structure.bound(self.structure_plan, self.data)
-        net, codes, _ = self.resolved
+        net, codes, *_ = self.resolved
         columns = dict(self.data.dataset.columns)
         named = [v for v in net.states if v in columns and v not in spec.hidden]
         for v in named:
             states = codes[:, list(net.states).index(v)]
             words = np.array(net.states[v])[np.maximum(states, 0)]
             columns[v] = Column(words, columns[v].dims, states < 0)
-        dataset = Dataset(columns, self.data.dataset.rows, self.data.dataset.levels)
+        dataset = replace(self.data.dataset, columns=columns)
         out = Data(dataset, self.data.labels, self.data.derive, self.data.factors | set(named), self.data.frozen)
         out.origin, out.part = self.data.origin, self.data.part
         return out
@@ -214,7 +215,7 @@ class BayesNetPosterior(Posterior):
         plan = expectation_maximisation.em(self.resolved)
         if isinstance(plan, str):
             return plan
-        net, codes, _ = self.resolved
+        net, codes, *_ = self.resolved
         return replace(plan, exchangeable=", ".join(_exchangeable(net, codes)))
 
     def network(self) -> nx.DiGraph:
@@ -224,7 +225,7 @@ class BayesNetPosterior(Posterior):
             return unknown_structure.network(self.model, self.structure_plan if self.data.names() else None)
         if spec.decisions:
             return _diagram_network(spec)
-        net, codes, _ = self.resolved
+        net, codes, *_ = self.resolved
         rows = (self.model.data.rows,) if len(codes) else ()
         out = nx.DiGraph(dims={self.model.data.rows: len(codes)} if len(codes) else {})
         for k, (v, states) in enumerate(net.states.items()):
@@ -247,8 +248,6 @@ class BayesNetPosterior(Posterior):
         For fitting: its parameters, one node ``evidence`` that sums out hidden variables and missing cells, and a node
         for each continuous variable. Without data, or for simulation: a node for every variable, with the net's edges.
         """
-        from bayeslab.families.bayes_net import pymc_graph
-
         if unknown(self.spec):
             raise sampled("a graph")
         if purpose == "fit" and len(self.resolved.codes):
@@ -260,17 +259,16 @@ class BayesNetPosterior(Posterior):
             raise NotLowered(next(iter(weights)), "weights of the rows of a net")
         if unknown(self.spec):
             raise sampled("a graph")
-        net, codes, _ = self.resolved
-        if not (net.learned or net.regressions) or not len(codes):
-            raise NotLowered("the net", "nothing to learn, or no data")  # which the graph says with its place
-        return density.machine_model(self.resolved)
+        if not len(self.resolved.codes):
+            raise NotLowered("the net", "no data")
+        return density.machine_model(self.model, self.resolved)
 
     def log_likelihoods(self, draws: Draws) -> Named:
         """Log probability of the observed cells of each row at each draw, with the others summed out."""
 
         if unknown(self.spec):
             raise sampled("a likelihood of rows")
-        net, codes, values = self.resolved
+        net, codes, values, _ = self.resolved
         out = np.empty((_n_draws(draws), len(codes)))
         # A variable must not have the name of a dimension.
         name = "evidence" if self.model.data.rows != "evidence" else "log_evidence"
@@ -307,7 +305,7 @@ class BayesNetPosterior(Posterior):
         """
         if unknown(self.spec):
             raise sampled("a replication of the data")
-        spec, (net, codes, values) = self.spec, self.resolved
+        spec, (net, codes, values, _) = self.spec, self.resolved
         n = _n_draws(draws)
         if spec.target is not None:
             new = self.data.origin is not None
@@ -335,7 +333,7 @@ class BayesNetPosterior(Posterior):
             return self.predictive(draws, rng)
         if unknown(self.spec):
             raise sampled("a prediction")
-        net, codes, values = self.resolved
+        net, codes, values, _ = self.resolved
         wanted = _open(net, codes, values)
         states, numbers = open_draws(net, codes, values, draws, _n_draws(draws), rng, new=self.data.origin is not None)
         names = (*net.states, *net.linears)
@@ -354,7 +352,7 @@ class BayesNetPosterior(Posterior):
 
         if unknown(self.spec):
             raise sampled("a prediction")
-        spec, (net, codes, values) = self.spec, self.resolved
+        spec, (net, codes, values, _) = self.spec, self.resolved
         if not net.linears and isinstance(self.fitted.exact_plan, Plan):
             draws = {name: values.mean(axis=0, keepdims=True) for name, values in draws.items()}
         place = {v: k for k, v in enumerate(net.states)}

@@ -13,11 +13,13 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from bayeslab.errors import (
     Flaw,
     ModelError,
+    Reason,
     hint,
 )
+from bayeslab.families.bayes_net.folding import chain_of_counts
 from bayeslab.families.bayes_net.structure_spec import Structure, as_structure, unknown
 from bayeslab.formats.network_files import declared_variables
-from bayeslab.language.spec import Family, Identifier
+from bayeslab.language.spec import Family, Folding, Identifier
 from bayeslab.language.spec import Spec as Frozen
 
 __all__ = ["BayesNet", "Decision", "GivenPrior", "Normal", "Prior", "States", "Utility", "Variable", "Word"]
@@ -386,6 +388,22 @@ class BayesNet(Family):
         if unknown(self) and not self.variables:
             return tuple(sorted(columns))
         return tuple(v for v in self.variables if v in columns and v not in self.hidden)
+
+    def folding(self, columns: Set[str], numbers: Set[str]) -> Folding | Reason:
+        """All variables; if all are observed and the structure is given, the counts of families suffice."""
+        measured = [v for v, one in self.variables.items() if not one.states and v in columns]
+        if measured:
+            return Reason(f"the continuous variable '{measured[0]}' has a value in each row", code="unsupported")
+        names = frozenset(self.variables or columns) & columns - set(self.hidden)
+        if unknown(self) or self.structure == "tan":
+            advice = "structures need all columns together: leave some out, or let `bayeslab learn` search by counts"
+            return Folding(names, advice=advice)
+        if len(names) < len(self.variables):
+            return Folding(names, advice="a net with hidden variables needs all columns together: leave some out")
+        parents = {v: tuple(one.parents) for v, one in self.variables.items()}
+        if self.structure == "naive_bayes":
+            parents = {v: () if v == self.target else (str(self.target),) for v in self.variables}
+        return Folding(names, chain=chain_of_counts({v: len(s.states) for v, s in self.variables.items()}, parents))
 
     def levels(self) -> dict[str, list[str]]:
         """The states of each variable, in the order that the model gives."""

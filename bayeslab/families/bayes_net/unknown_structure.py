@@ -70,6 +70,8 @@ class Plan:
         The score, and the reason for its choice.
     remarks : tuple of str
         Remarks about the columns, for the user.
+    counts : ndarray (n_rows,) or None
+        How many rows of the table each row stands for; None: one.
     """
 
     structure: Structure
@@ -81,6 +83,7 @@ class Plan:
     word: str
     why: str
     remarks: tuple[str, ...] = ()
+    counts: np.ndarray | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -92,7 +95,9 @@ class Plan:
         """The rows in the form that scores read; missing cells have a first imputation."""
 
         numbers = any(not labels for labels in self.states.values())
-        return Observations.of_codes(self._first_codes, self.states, values=self.values if numbers else None)
+        weights = None if self.counts is None else self.counts.astype(np.int64)
+        values = self.values if numbers else None
+        return Observations.of_codes(self._first_codes, self.states, weights=weights, values=values)
 
     @cached_property
     def missing(self) -> bool:
@@ -186,6 +191,14 @@ class Plan:
     def check_missing(self) -> None:
         """Raise a DataError if a missing cell cannot be imputed in the chain."""
 
+        if self.missing and self.counts is not None:
+            lost = self.counts[(self.codes < 0).any(axis=1)].sum()
+            raise DataError(
+                f"{lost:,.0f} rows of the table have missing cells, and cells of folded rows are not drawn: leave the"
+                " rows or the columns out",
+                path=("data", "streamed"),
+                code="missing",
+            )
         if not self.missing or (self.word in SCORES and self.structure.prune is None):
             if self.missing:
                 _ = self.cells
@@ -229,7 +242,7 @@ def plan(model: Model, data: Data) -> Plan:
     states, codes, values, remarks = _coded(spec, columns, kinds, score)
     hidden = _hidden(structure, columns)
     constraints, prior = structure.constraints((*columns, *hidden)), structure.edge_prior(tuple(columns))
-    out = Plan(structure, states, codes, values, constraints, prior, score, why, tuple(remarks))
+    out = Plan(structure, states, codes, values, constraints, prior, score, why, tuple(remarks), data.dataset.counts)
     if structure.search != HIDDEN:
         out.check_missing()
     return out

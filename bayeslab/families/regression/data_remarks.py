@@ -23,26 +23,27 @@ def remarks_of(spec: Regression, formulas: Formulas, designs: Mapping[str, Desig
     formula, design = formulas.mean, designs[""]
     out: list[Remark] = []
     if rows.dropped:
-        share = 1 - design.n / rows.total
+        share = 1 - design.total / rows.total
         advice = "give the predictor a model of its own in `missing:` to keep the rows, or accept that they are lost"
         out.append(("missing", "rows", share, rows.dropped, advice))
     for parameter, each in designs.items():
         if each.names:
             out += _rank_remarks(each, Names(parameter).of("b"))
     chosen = likelihood(spec.likelihood)
-    varies = rows.y is not None and not constant(rows.y)
-    if rows.y is not None and varies and chosen.located and (remark := far(formula.response, rows.y)):
-        out.append(("digits", formula.outcome, None, remark, remedy(rows.y)))
+    y = rows.responses
+    varies = y is not None and not constant(y)
+    if y is not None and varies and chosen.located and (remark := far(formula.response, y)):
+        out.append(("digits", formula.outcome, None, remark, remedy(y)))
     size = sum(len(each.names) + each.intercept for each in designs.values())
-    if size > design.n:
-        message = f"more coefficients ({size}) than rows ({design.n}): in some directions the answer is the prior"
+    if size > design.total:
+        message = f"more coefficients ({size}) than rows ({design.total:g}): in some directions the answer is the prior"
         out.append(("size", "b", float(size), message, "use shrinkage: horseshoe or ridge, or fewer predictors"))
-    if rows.y is not None and len(rows.y) and np.all(rows.y == rows.y[0]) and not chosen.counts_trials:
-        message = f"the response is constant ({rows.y[0]:g})"
+    if y is not None and len(y) and np.all(y == y[0]) and not chosen.counts_trials:
+        message = f"the response is constant ({y[0]:g})"
         out.append(
-            ("response", formula.outcome, float(rows.y[0]), message, "check the column; nothing can be learnt from it")
+            ("response", formula.outcome, float(y[0]), message, "check the column; nothing can be learnt from it")
         )
-    if rows.y is not None and chosen.distribution == "Bernoulli" and design.names and _separated(design, rows.y):
+    if y is not None and chosen.distribution == "Bernoulli" and design.names and _separated(design, rows.present, y):
         message = (
             "the predictors separate the response perfectly: the likelihood has no maximum, and how large the"
             " coefficients are is decided by their priors"
@@ -62,6 +63,7 @@ def _rank_remarks(design: Design, b: str) -> list[Remark]:
     unit = power_of_two(np.maximum(high - low, 1e-300) if design.intercept else largest)
     extreme = np.any((unit > 1e100) | (unit < 1e-100))
     matrix = matrix / unit if extreme else matrix
+    matrix = matrix if design.counts is None else matrix * np.sqrt(design.counts)[:, None]
     gram = matrix.T @ matrix
     sizes = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     out: list[Remark] = []
@@ -69,11 +71,11 @@ def _rank_remarks(design: Design, b: str) -> list[Remark]:
         names = [name for name, moves in zip(design.names, moving, strict=True) if not moves]
         message = f"{listed(names)} is constant in the data: its coefficient is known from its prior only"
         out.append(("constant", f"{b}[{names[0]}]", None, message, "drop it from the formula"))
-    out += _few_digits(design, b, moving, sizes * (unit if extreme else 1.0) / np.sqrt(design.n), largest)
+    out += _few_digits(design, b, moving, sizes * (unit if extreme else 1.0) / np.sqrt(design.total), largest)
     if moving.any():
         values = np.linalg.eigvalsh(gram[np.ix_(moving, moving)] / np.outer(sizes[moving], sizes[moving]))
         lost = int(np.sum(values < 1e-10 * values[-1]))
-        if lost and moving.sum() <= design.n:
+        if lost and moving.sum() <= design.total:
             message = (
                 f"the predictors are collinear: {lost} combination{'s' * (lost > 1)} of their columns "
                 f"{'are' if lost > 1 else 'is'} not in the data, and known from the prior only"
@@ -97,11 +99,11 @@ def _few_digits(design: Design, b: str, moving: np.ndarray, spread: np.ndarray, 
     return out
 
 
-def _separated(design: Design, y: np.ndarray) -> bool:
+def _separated(design: Design, present: np.ndarray, y: np.ndarray) -> bool:
     """Whether a hyperplane has all ones on one side and all zeros on the other (Albert and Anderson 1984)."""
     from scipy.optimize import linprog
 
-    x = np.column_stack([np.ones(design.n), design.matrix]) if design.intercept else design.matrix
+    x = np.column_stack([np.ones(design.n), design.matrix])[present, (0 if design.intercept else 1) :]
     scale = np.abs(x).max(axis=0)
     signed = (x / np.where(scale > 0, scale, 1)) * np.where(y > 0, 1.0, -1.0)[:, None]
     optimum = linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(y)), bounds=(-1, 1), method="highs")

@@ -88,7 +88,7 @@ class _Solver:
             raise _NotExact("a predictor has a model of its own")
         if lowered.limits is not None:
             raise _NotExact("the response is censored")
-        if spec.shrinkage in ("lasso", "horseshoe"):
+        if spec.shrinkage not in (None, "ridge"):
             raise _NotExact(f"the {spec.shrinkage} prior is not normal")
         if lowered.y is None:
             raise _NotExact("the data have no response")
@@ -259,7 +259,7 @@ class _Solver:
 
     def _guesses(self, free: list[str]) -> list[float]:
         assert self.lowered.y is not None
-        spread = spread_of(self.lowered.y)
+        spread = spread_of(self.lowered.y, self.lowered.design.counts)
         return [spread if name == "sigma" else spread / 3 if name.startswith("sd_") else 1.0 for name in free]
 
     def _outputs(self, size: int) -> np.ndarray:

@@ -37,11 +37,35 @@ class Rows:
     weights: np.ndarray | None
     limits: tuple[np.ndarray, np.ndarray] | None
     dropped: str
-    total: int
+    total: float
+    counts: np.ndarray | None = None
+
+    @property
+    def present(self) -> np.ndarray:
+        """Which rows have a response."""
+        return np.zeros(len(self.complete), bool) if self.y is None else ~np.isnan(self.y)
+
+    @property
+    def responses(self) -> np.ndarray | None:
+        """The responses that are there; None if the data have no response."""
+        return None if self.y is None else self.y[self.present]
+
+    @property
+    def response_counts(self) -> np.ndarray | None:
+        """How many rows each response stands for; None if one."""
+        return None if self.counts is None else self.counts[self.present]
 
 
-def complete_rows(spec: Regression, formulas: Formulas, data: Data, base: Lowered | None) -> Rows:
-    """Response and complete rows: those without a missing cell in a column that any formula reads."""
+def complete_rows(
+    spec: Regression, formulas: Formulas, data: Data, base: Lowered | None, *, gaps: bool = False
+) -> Rows:
+    """Response and complete rows: those without a missing cell in a column that any formula reads.
+
+    Parameters
+    ----------
+    gaps
+        Whether rows of the fit without a response are kept.
+    """
     formula = formulas.mean
     n = len(data.labels[data.dataset.rows]) if data.dataset.rows in data.labels else 0
     if not n:
@@ -63,7 +87,7 @@ def complete_rows(spec: Regression, formulas: Formulas, data: Data, base: Lowere
         term = data.term(name, missing=True)
         gone[name] = term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, float))
     for role, values in ((formula.response, y), (spec.weights, weights), (formula.trials, trials)):
-        if values is not None and role is not None and data.fitted:
+        if values is not None and role is not None and data.fitted and not (gaps and role == formula.response):
             gone[role] = np.isnan(values)
     if spec.censored and data.fitted and data.has(spec.censored):
         term = data.term(spec.censored, missing=True)
@@ -86,8 +110,13 @@ def complete_rows(spec: Regression, formulas: Formulas, data: Data, base: Lowere
     complete = np.flatnonzero(~absent)
     if not len(complete):
         raise DataError("no row is complete: every row has a missing cell", code="no-rows")
-    worst = ", ".join(f"{name} {int(np.sum(g))}" for name, g in gone.items() if np.any(g))
-    dropped = f"{int(absent.sum())} of {n} rows have missing cells and were dropped ({worst})" if absent.any() else ""
+    counts, total = data.dataset.counts, float(n)
+    times = np.ones(n) if counts is None else counts
+    if counts is not None:
+        total, counts = float(counts.sum()), counts[complete]
+    worst = ", ".join(f"{name} {times @ np.broadcast_to(g, n):.0f}" for name, g in gone.items() if np.any(g))
+    dropped = f"{times @ absent:.0f} of {total:.0f} rows have missing cells and were dropped ({worst})"
+    dropped = dropped if absent.any() else ""
     y = None if y is None else y[complete]
     weights = None if weights is None else weights[complete]
     trials = None if trials is None else trials[complete]
@@ -100,17 +129,22 @@ def complete_rows(spec: Regression, formulas: Formulas, data: Data, base: Lowere
             f"column '{spec.weights}' holds weights and all are zero: no row counts; give some a weight",
             code="nothing-observed",
         )
+    if counts is not None:
+        weights = counts if weights is None else weights * counts
     if y is not None:
         y = _checked_response(spec, formula, y, trials)
-        if base is None and likelihood(spec.likelihood).located and not constant(y):
-            check_digits(formula.response, y)
+        there = y[~np.isnan(y)]
+        if not len(there):
+            raise DataError(f"every cell of the response '{formula.response}' is missing", code="nothing-observed")
+        if base is None and likelihood(spec.likelihood).located and not constant(there):
+            check_digits(formula.response, there)
     limits = None
     if spec.censored and data.has(spec.censored) and y is not None:
         limits = _limits(data, spec.censored, complete, y)
     elif base is not None and base.limits is not None:
         # New responses are predicted without censoring.
         limits = np.full(len(complete), -np.inf), np.full(len(complete), np.inf)
-    return Rows(complete, y, levels, trials, weights, limits, dropped, n)
+    return Rows(complete, y, levels, trials, weights, limits, dropped, total, counts)
 
 
 def without_response(formula: Formula, data: Data) -> str:
@@ -226,7 +260,7 @@ def _response(
 
 def _checked_response(spec: Regression, formula: Formula, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
     chosen = likelihood(spec.likelihood)
-    bad = chosen.impossible(y, trials)
+    bad = chosen.impossible(y, trials) & ~np.isnan(y)
     if np.any(bad):
         row = int(np.flatnonzero(bad)[0])
         raise DataError(
@@ -242,7 +276,7 @@ def _checked_response(spec: Regression, formula: Formula, y: np.ndarray, trials:
             f"the response '{formula.response}' has counts beyond {MOST_COUNTED:,}, which floats do not hold",
             code="too-large",
         )
-    return y.astype(np.int64)
+    return y if np.isnan(y).any() else y.astype(np.int64)
 
 
 def _limits(data: Data, name: str, complete: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -40,6 +40,7 @@ from bayeslab.latents.gaussian_process.covariance import Kernel
 
 __all__ = [
     "LOG_LIKELIHOOD",
+    "LOG_LIKELIHOOD_OF_PREDICTOR",
     "LOG_MARGINAL",
     "LOG_MARGINAL_IN_TIME",
     "GaussianProcess",
@@ -56,6 +57,7 @@ __all__ = [
 LOG_MARGINAL = "bayeslab.latents.gaussian_process.covariance_kernels:log_marginal"
 # The same for sums of Matérn processes of one column, in n steps.
 LOG_MARGINAL_IN_TIME = "bayeslab.latents.gaussian_process.state_space_kernels:log_marginal"
+LOG_LIKELIHOOD_OF_PREDICTOR = "bayeslab.latents.gaussian_process.covariance_kernels:log_likelihood_of_predictor"
 LOG_LIKELIHOOD = "bayeslab.latents.gaussian_process.covariance_kernels:log_likelihood_whitened"
 
 

@@ -120,6 +120,7 @@ class Rows:
 def sample(fit: Fitted, weights: str | bool | None = None) -> Rows:
     """The rows of the fit without missing predictors."""
     expectation, rows_name = expectation_of(fit), fit.data.dataset.rows
+    fit.data.refuse_folded("averages over the rows of the fit")
     rows = expectation.rows
     for name in expectation.predictors:
         column = fit.data.dataset.columns.get(name)
