@@ -27,6 +27,8 @@ __all__ = [
     "interrupted",
     "listed",
     "printable",
+    "unknown_column",
+    "unknown_parameter",
 ]
 
 # Control characters, line separators and direction marks, which move the cursor, change colours, ring the bell or
@@ -222,3 +224,15 @@ def hint(given: object, allowed: Iterable[object]) -> str:
         folded = {word.lower(): word for word in words}
         near = [folded[latin] for latin in (str(given).lower(), _latin(str(given))) if latin in folded][:1]
     return f"; did you mean '{near[0]}'?" if near else f"; known: {listed(words)}"
+
+
+def unknown_column(name: str, columns: Iterable[object], path: tuple[Any, ...], advice: str = "") -> ModelError:
+    """The error of a model that names a column which the data lack."""
+    text = f"the data have no column '{name}'{hint(name, columns)}{advice}"
+    return ModelError(text, path=path, code="unknown-column")
+
+
+def unknown_parameter(name: str, allowed: Iterable[object]) -> ModelError:
+    """The error of a model that gives a parameter which it does not have."""
+    text = f"no parameter is called '{name}'{hint(name, allowed)}"
+    return ModelError(text, path=("model", "parameters", name), code="unknown-parameter")

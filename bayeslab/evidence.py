@@ -31,17 +31,10 @@ from bayeslab.python_evidence import KERNEL, PythonEvidence
 __all__ = ["EvidenceOp", "RowSlopeOp", "RowTermsOp", "log_evidence", "python_evidence", "row_terms"]
 
 
-class EvidenceOp(Op):
-    """Log evidence (0) and its gradient (1) with respect to the first input.
+class _KernelOp(Op):
+    """A numba function given as ``module:name``."""
 
-    Parameters
-    ----------
-    kernel : str
-        ``module:function`` of a numba function ``(parameters, *arrays) -> (value, gradient)``,
-        with parameters and gradient float64 vectors.
-    """
-
-    __props__ = ("kernel",)
+    __props__: tuple[str, ...] = ("kernel",)
 
     def __init__(self, kernel: str) -> None:
         self.kernel = kernel
@@ -51,6 +44,17 @@ class EvidenceOp(Op):
         """The kernel."""
         module, _, name = self.kernel.partition(":")
         return getattr(import_module(module), name)
+
+
+class EvidenceOp(_KernelOp):
+    """Log evidence (0) and its gradient (1) with respect to the first input.
+
+    Parameters
+    ----------
+    kernel : str
+        ``module:function`` of a numba function ``(parameters, *arrays) -> (value, gradient)``,
+        with parameters and gradient float64 vectors.
+    """
 
     def make_node(self, parameters: Any, *arrays: Any) -> Apply:
         vector = pt.as_tensor_variable(parameters, dtype="float64")
@@ -114,24 +118,14 @@ def python_evidence(function: Callable[[np.ndarray], tuple[float, np.ndarray]], 
 # --------------------------------------------------------------------------------------------- terms of rows
 
 
-class _KernelOp(Op):
-    """Base of both operations: a numba function given as ``module:name``."""
-
-    __props__: tuple[str, ...] = ("kernel",)
-
-    def __init__(self, kernel: str) -> None:
-        self.kernel = kernel
-
-    @property
-    def function(self) -> Any:
-        module, _, name = self.kernel.partition(":")
-        return getattr(import_module(module), name)
+class _RowKernelOp(_KernelOp):
+    """An operation whose only output is what the function returns."""
 
     def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
         outputs[0][0] = self.function(*(np.ascontiguousarray(i) for i in inputs))
 
 
-class RowTermsOp(_KernelOp):
+class RowTermsOp(_RowKernelOp):
     """Terms (N, n_terms) of parameters (a flat vector) and arrays that describe the rows.
 
     Parameters
@@ -165,7 +159,7 @@ class RowTermsOp(_KernelOp):
         return [slope, *(disconnected_type() for _ in inputs[1:])]
 
 
-class RowSlopeOp(_KernelOp):
+class RowSlopeOp(_RowKernelOp):
     """The vector-Jacobian product of the terms with respect to the parameters."""
 
     def make_node(self, cotangent: Any, parameters: Any, *arrays: Any) -> Apply:

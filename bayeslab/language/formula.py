@@ -216,8 +216,6 @@ def _proportion(left: str) -> tuple[str, str | None]:
     """Successes and trials of ``p(successes, trials)``; else the response and None."""
     name = r"(`[^`]+`|[^\W\d]\w*)"
     match = re.fullmatch(rf"(?:p|prop|proportion)\(\s*{name}\s*,\s*({name}|\d+)\s*\)", left)
-    return (match[1], _plainly(match[2])) if match else (left, None)
-
-
-def _plainly(text: str) -> str:
-    return text if text.isdigit() else plain_name(text.strip("`"))
+    if not match:
+        return left, None
+    return match[1], match[2] if match[2].isdigit() else plain_name(match[2].strip("`"))

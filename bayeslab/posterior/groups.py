@@ -172,7 +172,8 @@ def relabelled(job: Job, groups: dict[str, Group]) -> tuple[dict[str, Group], li
         return groups, []
     arrays, what = answer
     after = posterior.changed({n: v.reshape(*shape, *v.shape[1:]) for n, v in arrays.items()})
-    moved = int(np.sum(~np.all([_unmoved(flat[n], v) for n, v in arrays.items()], axis=0)))
+    unmoved = [(flat[n] == v).reshape(len(v), -1).all(axis=1) for n, v in arrays.items()]
+    moved = int(np.sum(~np.all(unmoved, axis=0)))
     now = max(_worst_r_hat(after[n].to_numpy()) for n in arrays)
     rule = job.posterior.numbering_rule()
     why, done = (rule, "renumbered") if rule else (f"the states of {what} are exchangeable", "relabelled")
@@ -201,10 +202,6 @@ def _with_invariants(
     after = posterior.changed(added).without(moved)
     findings = [Finding(note.status, note.check, "", None, note.message, note.advice) for note in notes]
     return groups | {"posterior": after, "components": posterior.only(moved)}, findings
-
-
-def _unmoved(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    return np.asarray((before == after).reshape(len(before), -1).all(axis=1))
 
 
 def _worst_r_hat(values: np.ndarray) -> float:

@@ -26,7 +26,17 @@ from bayeslab.language.spec import RESERVED, Model
 from bayeslab.latents.networks.mixed_network import MixedNetwork
 from bayeslab.latents.networks.network import DiscreteNetwork
 
-__all__ = ["Net", "Resolved", "codes_from", "codes_of", "net_of", "parameter_values", "resolved", "state_words"]
+__all__ = [
+    "Net",
+    "Resolved",
+    "codes_from",
+    "codes_of",
+    "column_of",
+    "net_of",
+    "parameter_values",
+    "resolved",
+    "state_words",
+]
 
 # Words for 1 and 0 in columns of truth values.
 _TRUE = frozenset(("true", "yes", "t", "y", "on", "1", "present"))
@@ -320,7 +330,7 @@ def codes_of(spec: BayesNet, data: Data) -> np.ndarray:
     """State numbers of the observed values of each discrete variable."""
     states = {v: tuple(one.states) for v, one in spec.variables.items() if one.states}
     n_rows = len(data.labels.get(data.dataset.rows, ()))
-    return codes_from(states, {v: _column(v, data) for v in states if data.has(v) and v not in spec.hidden}, n_rows)
+    return codes_from(states, {v: column_of(v, data) for v in states if data.has(v) and v not in spec.hidden}, n_rows)
 
 
 def codes_from(states: Mapping[str, tuple[str, ...]], columns: Mapping[str, Column], n_rows: int) -> np.ndarray:
@@ -337,7 +347,8 @@ def state_words(states: Mapping[str, Iterable[Any]]) -> dict[str, frozenset[str]
     return {name: frozenset(map(str, words)) for name, words in states.items()}
 
 
-def _column(name: str, data: Data) -> Column:
+def column_of(name: str, data: Data) -> Column:
+    """The column of a variable: of the table, or computed from others."""
     if name in data.dataset.columns:
         data.look_at(name)
         return data.column(name)

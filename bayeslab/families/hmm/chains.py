@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import DataError, ModelError
-from bayeslab.families.hmm.given_parameters import numbers_of_shape, probabilities_of_shape
+from bayeslab.families.hmm.given_parameters import check_together, numbers_of_shape, probabilities_of_shape
 from bayeslab.families.hmm.spec import HMM, chain_parameters
 from bayeslab.families.hmm.words import Durations
 from bayeslab.latents.chains import markov_chain
@@ -117,14 +117,8 @@ def _known_parameters(spec: HMM, k: int) -> dict[str, np.ndarray]:
                 raise ModelError(
                     "log odds are against staying: 0 from a state to itself", path=path, code="out-of-range"
                 )
-    if given and len(given) < len(names) and names != SECOND_ORDER:
-        what = "log odds and their slopes" if names == LOG_ODDS else "parameters of durations"
-        lost = next(name for name in names if name not in given)
-        raise ModelError(
-            f"{what} are known together or learned together: '{lost}' is missing",
-            path=("model", "parameters"),
-            code="incomplete",
-        )
+    if names != SECOND_ORDER:
+        check_together(given, names, "log odds and slopes" if names == LOG_ODDS else "parameters of durations")
     return out
 
 

@@ -12,7 +12,7 @@ from bayeslab.data.bound import Data
 from bayeslab.data.weak_priors import refuse_constant
 from bayeslab.distributions import Law, emissions
 from bayeslab.errors import DataError, ModelError, errors_at
-from bayeslab.families.hmm.given_parameters import check_sums, given_of, names_of
+from bayeslab.families.hmm.given_parameters import check_shape, check_sums, check_together, given_of, names_of
 from bayeslab.families.hmm.spec import HMM
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.posterior.observed.any_distribution import DistributedPart
@@ -198,12 +198,7 @@ def _by_state(value: np.ndarray) -> np.ndarray:
 def _shaped(value: np.ndarray, name: str, word: str, d: int, n_levels: int, n_states: int) -> np.ndarray:
     path = ("model", "parameters", name)
     if word == "categorical":
-        if value.shape != (n_states, n_levels):
-            raise ModelError(
-                f"each state needs a row of {n_levels} probabilities, not {value.shape}",
-                path=path,
-                code="wrong-shape",
-            )
+        check_shape(value, (n_states, n_levels), path)
         check_sums(value, path)
         return value
     return _by_column(value, name, d, n_states)
@@ -213,13 +208,7 @@ def _by_column(value: np.ndarray, name: str, d: int, n_states: int) -> np.ndarra
     """Numbers for each state, and for each of the d columns if there are several."""
     if d > 1 and value.ndim == 1:
         value = np.repeat(value[:, None], d, axis=1)
-    shape = (n_states, d) if d > 1 else (n_states,)
-    if value.shape != shape:
-        raise ModelError(
-            f"{' × '.join(map(str, shape))} numbers are needed, not {value.shape}",
-            path=("model", "parameters", name),
-            code="wrong-shape",
-        )
+    check_shape(value, (n_states, d) if d > 1 else (n_states,), ("model", "parameters", name))
     return value
 
 
@@ -235,22 +224,12 @@ def _mixed(common: Mapping[str, Any], base: np.ndarray, n_parts: int, known: Map
     part = MixedPart(**common, emission=emission, known=known)
     if not known:
         refuse_constant(base, part.columns)
-    elif lacking := [n for n in part.names if n not in known]:
-        raise ModelError(
-            f"a gaussian_mixture is known as a whole or learned as a whole: '{lacking[0]}' is missing",
-            path=("model", "parameters"),
-            code="incomplete",
-        )
+    check_together(known, part.names, "the parameters of a gaussian_mixture")
     for parameter, value in known.items():
-        if value.shape != part.shape(parameter):
-            shape = " × ".join(map(str, part.shape(parameter)))
-            raise ModelError(
-                f"{shape} numbers are needed, not {value.shape}",
-                path=("model", "parameters", parameter),
-                code="wrong-shape",
-            )
+        path = ("model", "parameters", parameter)
+        check_shape(value, part.shape(parameter), path)
         if part.parameter(parameter) == "weight":
-            check_sums(value, ("model", "parameters", parameter), "the weights of state")
+            check_sums(value, path, "the weights of state")
     return replace(part, emission=emission.with_prior(base, part.n_states))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from bayeslab.distributions import DISTRIBUTIONS, allowed, interval, never_learned, usable
 from bayeslab.distributions import SCALARS as SCALAR_PRIORS
 from bayeslab.distributions import log_density as scalar_density
-from bayeslab.errors import ModelError, errors_at, hint
+from bayeslab.errors import ModelError, errors_at, hint, unknown_parameter
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
@@ -20,7 +20,9 @@ from bayeslab.posterior.observed.prior import ORDERS, PARAMETERS, Prior, standar
 
 __all__ = [
     "WORDS",
+    "check_shape",
     "check_sums",
+    "check_together",
     "columns_of",
     "distribution_of",
     "given_of",
@@ -123,9 +125,7 @@ def given_of(
     for name, value in given.items():
         path = ("model", "parameters", name)
         if name not in allowed:
-            raise ModelError(
-                f"no parameter is called '{name}'{hint(name, allowed)}", path=path, code="unknown-parameter"
-            )
+            raise unknown_parameter(name, allowed)
         parameter, word = allowed[name]
         flat = value if isinstance(value, list) else [value]
         if all(isinstance(v, str) for v in flat):
@@ -168,9 +168,7 @@ def numbers_of_shape(
     except (TypeError, ValueError):
         raise ModelError(f"these must be numbers: {why}", path=path, code="wrong-type") from None
     numbers = np.full(shape, float(numbers)) if scalar and numbers.ndim == 0 else numbers
-    if numbers.shape != shape:
-        wanted = " × ".join(map(str, shape)) or "1"
-        raise ModelError(f"{wanted} numbers are needed, not {numbers.shape}", path=path, code="wrong-shape")
+    check_shape(numbers, shape, path)
     if not np.all(np.isfinite(numbers)) or (positive and np.any(numbers <= 0)):
         raise ModelError(f"{'positive' if positive else 'finite'} numbers are needed", path=path, code="out-of-range")
     return numbers
@@ -189,12 +187,27 @@ def probabilities_of_shape(value: Any, shape: tuple[int, ...], path: tuple[str, 
     except (ValueError, TypeError):
         text = "probabilities are numbers, in rows of equal length; their prior is Dirichlet, by pseudocount"
         raise ModelError(text, path=path, code="wrong-type") from None
-    if out.shape != shape:
-        raise ModelError(
-            f"{' × '.join(map(str, shape))} numbers are needed, not {out.shape}", path=path, code="wrong-shape"
-        )
+    check_shape(out, shape, path)
     check_sums(out, path)
     return out
+
+
+def check_together(given: Collection[str], names: Iterable[str], what: str) -> None:
+    """Refuse parameters of which some are given and others are to be learned."""
+    lost = next((name for name in names if name not in given), None)
+    if given and lost is not None:
+        raise ModelError(
+            f"{what} are known together or learned together: '{lost}' is missing",
+            path=("model", "parameters"),
+            code="incomplete",
+        )
+
+
+def check_shape(numbers: np.ndarray, shape: tuple[int, ...], path: tuple[str, ...]) -> None:
+    """Refuse numbers of another shape."""
+    if numbers.shape != shape:
+        wanted = " × ".join(map(str, shape)) or "1"
+        raise ModelError(f"{wanted} numbers are needed, not {numbers.shape}", path=path, code="wrong-shape")
 
 
 def check_sums(probabilities: np.ndarray, path: tuple[str, ...], what: str = "row") -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.rows import read_columns
 from bayeslab.data.sequences import spread
-from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, hint
+from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, unknown_column
 from bayeslab.families.hmm import pymc_graph
 from bayeslab.families.hmm.chains import labels_of, product_of
 from bayeslab.families.hmm.density import machine_model
@@ -148,11 +148,7 @@ class HMMPosterior(Posterior):
         learned = {column for part in hidden.parts if part.learned for column in part.columns}
         for i, name in enumerate(self.spec.columns):
             if name in learned and not self.data.has(name):
-                raise ModelError(
-                    f"the data have no column '{name}'{hint(name, self.data.names())}",
-                    path=("model", "columns", i),
-                    code="unknown-column",
-                )
+                raise unknown_column(name, self.data.names(), ("model", "columns", i))
 
     def _candidates(self) -> tuple[Hidden, ...]:
         """The resolved model; if the number of states is to be chosen, those with the smallest and the largest

@@ -61,6 +61,8 @@ def as_durations(value: Any) -> Any:
 
 def as_chains(value: Any) -> Any:
     """Read ``chains`` of a model file: names mapped to numbers of states or to lists of state names."""
+    if value is None:
+        return value
     if not isinstance(value, dict):
         raise Flaw(
             "chains are names with numbers of states, such as {season: 2, weather: [dry, wet]}", code="wrong-type"

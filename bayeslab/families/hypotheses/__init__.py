@@ -10,11 +10,7 @@ from __future__ import annotations
 
 from bayeslab.data.bound import Data
 from bayeslab.distributions import SCALARS
-from bayeslab.errors import (
-    ModelError,
-    errors_at,
-    hint,
-)
+from bayeslab.errors import ModelError, errors_at, hint, unknown_column
 from bayeslab.families.hypotheses.posterior import HypothesesPosterior
 from bayeslab.families.hypotheses.spec import DISCRETE, Hypotheses
 from bayeslab.language.expressions import parse
@@ -47,8 +43,7 @@ def check(model: Model, columns: set[str] | None) -> None:
                         code="not-a-distribution",
                     )
     if columns is not None and spec.observed not in columns:
-        message = f"the data have no column '{spec.observed}'{hint(spec.observed, columns)}"
-        raise ModelError(message, path=("model", "observed"), code="unknown-column")
+        raise unknown_column(spec.observed, columns, ("model", "observed"))
 
 
 def compile(model: Model, data: Data) -> HypothesesPosterior:

@@ -45,6 +45,7 @@ __all__ = [
     "LOG_MARGINAL_IN_TIME",
     "GaussianProcess",
     "LeaveOneOut",
+    "NormalRows",
     "NotPositiveDefinite",
     "at_new_inputs",
     "by_term",
@@ -199,6 +200,33 @@ class LeaveOneOut:
         inner = np.linalg.solve(np.diag(1.0 / prior_variances[free]) + x.T @ solved, solved.T)
         weights = weights - inner.T @ (x.T @ weights)
         return cls.of(residuals, weights, precision - np.einsum("ij,ji->i", solved, inner), whole.besides)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalRows:
+    """Rows with normal observations, for processes that are functions of the hyperparameters.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    x : ndarray (n, columns)
+    y : ndarray (n,)
+    design : ndarray (n, p)
+        Of the mean function.
+    known : ndarray (n,)
+        Known variances of the observations, added to the noise.
+    """
+
+    kernel: Kernel
+    x: np.ndarray
+    y: np.ndarray
+    design: np.ndarray
+    known: np.ndarray
+
+    def split(self, parameters: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+        """θ, the standard deviation of the noise, and the coefficients of the mean, from one vector."""
+        k = len(self.kernel.parameters)
+        return parameters[:k], float(parameters[k]), parameters[k + 1 :]
 
 
 @dataclass(frozen=True, eq=False)
