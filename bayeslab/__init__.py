@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bayeslab.families.markov_random_field.spec import MarkovRandomField as MarkovRandomField
     from bayeslab.families.mixture.spec import Mixture as Mixture
     from bayeslab.families.regression.spec import Regression as Regression
+    from bayeslab.families.regressions.spec import Regressions as Regressions
     from bayeslab.families.topics.spec import Topics as Topics
     from bayeslab.fitting import check as check
     from bayeslab.fitting import fit as fit
@@ -76,6 +77,7 @@ _PUBLIC = {
     "Topics": ("bayeslab.families.topics", "Topics"),
     "calibrate": ("bayeslab.results.calibrate", "calibrate"),
     "Regression": ("bayeslab.families.regression", "Regression"),
+    "Regressions": ("bayeslab.families.regressions", "Regressions"),
     "check": ("bayeslab.fitting", "check"),
     "compare": ("bayeslab.results.compare", "compare"),
     "conjugate": ("bayeslab.conjugate", "conjugate"),

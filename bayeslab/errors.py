@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self
+from unicodedata import name as letter_name
+from unicodedata import normalize
 
 __all__ = [
     "BayeslabError",
@@ -19,10 +22,13 @@ __all__ = [
     "Reason",
     "RunError",
     "Stopped",
+    "errors_at",
     "hint",
     "interrupted",
     "listed",
     "printable",
+    "unknown_column",
+    "unknown_parameter",
 ]
 
 # Control characters, line separators and direction marks, which move the cursor, change colours, ring the bell or
@@ -142,6 +148,15 @@ class Stopped(RunError):
     """A run was stopped before there was a result; it can be resumed."""
 
 
+@contextmanager
+def errors_at(path: tuple[Any, ...]) -> Iterator[None]:
+    """Errors of a model or of options, as errors of the model at this path."""
+    try:
+        yield
+    except (ModelError, OptionError) as error:
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
+
+
 def interrupted(error: BaseException) -> bool:
     """Whether an exception is Ctrl-C. Compiled code that is interrupted reports it as a ``SystemError``."""
     before: BaseException | None = error
@@ -193,11 +208,31 @@ def listed(names: Iterable[object], limit: int = 12) -> str:
     return shown + (f" and {len(words) - limit} more" if len(words) > limit else "") if words else "nothing"
 
 
+def _latin(text: str) -> str:
+    """Greek letters by their names, as most parameters are called: ``sigma`` for the letter."""
+    letters = normalize("NFKC", text)
+    return "".join(
+        letter_name(c, c).split()[-1].lower() if letter_name(c, "").startswith("GREEK") else c for c in letters
+    )
+
+
 def hint(given: object, allowed: Iterable[object]) -> str:
     """``; did you mean 'x'?`` when an allowed name is similar, else the allowed names."""
     words = [str(name) for name in allowed]
     near = get_close_matches(str(given), words, n=1, cutoff=0.6)
     if not near:
         folded = {word.lower(): word for word in words}
-        near = [folded[str(given).lower()]] if str(given).lower() in folded else []
+        near = [folded[latin] for latin in (str(given).lower(), _latin(str(given))) if latin in folded][:1]
     return f"; did you mean '{near[0]}'?" if near else f"; known: {listed(words)}"
+
+
+def unknown_column(name: str, columns: Iterable[object], path: tuple[Any, ...], advice: str = "") -> ModelError:
+    """The error of a model that names a column which the data lack."""
+    text = f"the data have no column '{name}'{hint(name, columns)}{advice}"
+    return ModelError(text, path=path, code="unknown-column")
+
+
+def unknown_parameter(name: str, allowed: Iterable[object]) -> ModelError:
+    """The error of a model that gives a parameter which it does not have."""
+    text = f"no parameter is called '{name}'{hint(name, allowed)}"
+    return ModelError(text, path=("model", "parameters", name), code="unknown-parameter")

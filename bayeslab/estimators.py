@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -24,9 +24,7 @@ from bayeslab.fitting import fit
 from bayeslab.language.spec import Model
 from bayeslab.learners.toolbox.parts import classes_of_parts
 from bayeslab.preparation import Source, seed_of
-
-if TYPE_CHECKING:
-    from bayeslab.results.fit import Fit
+from bayeslab.results.fit import Fit
 
 __all__ = ["BayesClassifier", "BayesRegressor", "WeightedClassifier", "WeightedRegressor", "estimator"]
 

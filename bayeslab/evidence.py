@@ -12,7 +12,6 @@ References
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -27,20 +26,15 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
+from bayeslab.python_evidence import KERNEL, PythonEvidence
+
 __all__ = ["EvidenceOp", "RowSlopeOp", "RowTermsOp", "log_evidence", "python_evidence", "row_terms"]
 
 
-class EvidenceOp(Op):
-    """Log evidence (0) and its gradient (1) with respect to the first input.
+class _KernelOp(Op):
+    """A numba function given as ``module:name``."""
 
-    Parameters
-    ----------
-    kernel : str
-        ``module:function`` of a numba function ``(parameters, *arrays) -> (value, gradient)``,
-        with parameters and gradient float64 vectors.
-    """
-
-    __props__ = ("kernel",)
+    __props__: tuple[str, ...] = ("kernel",)
 
     def __init__(self, kernel: str) -> None:
         self.kernel = kernel
@@ -50,6 +44,17 @@ class EvidenceOp(Op):
         """The kernel."""
         module, _, name = self.kernel.partition(":")
         return getattr(import_module(module), name)
+
+
+class EvidenceOp(_KernelOp):
+    """Log evidence (0) and its gradient (1) with respect to the first input.
+
+    Parameters
+    ----------
+    kernel : str
+        ``module:function`` of a numba function ``(parameters, *arrays) -> (value, gradient)``,
+        with parameters and gradient float64 vectors.
+    """
 
     def make_node(self, parameters: Any, *arrays: Any) -> Apply:
         vector = pt.as_tensor_variable(parameters, dtype="float64")
@@ -98,53 +103,29 @@ def log_evidence(kernel: str, parameters: Any, *arrays: Any) -> Any:
     return EvidenceOp(kernel)(parameters, *arrays)[0]
 
 
-_SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
-
-
 def python_evidence(function: Callable[[np.ndarray], tuple[float, np.ndarray]], parameters: Any) -> Any:
     """log p(data | parameters) as a PyTensor scalar, from a Python function that returns value and gradient.
 
-    For evidence that is not one kernel and is so expensive that calling the interpreter costs little in comparison. The
-    graph holds the function's address as data, so it is valid in this process only; the compiled code is the same for
-    all functions.
+    The graph holds the function's address as data, so it is valid in this process only; the compiled code is the same
+    for all functions.
     """
-
-    def call(n: int, point: int, gradient: int) -> float:
-        real = ctypes.POINTER(ctypes.c_double)
-        values = np.ctypeslib.as_array(ctypes.cast(point, real), (n,)).copy()
-        value, slope = function(values)
-        np.ctypeslib.as_array(ctypes.cast(gradient, real), (n,))[:] = slope
-        return float(value)
-
-    called = _SIGNATURE(call)
-    address = pt.as_tensor_variable(np.array([ctypes.cast(called, ctypes.c_void_p).value], dtype=np.int64))
+    called = PythonEvidence(function)
+    address = pt.as_tensor_variable(called.address)
     address.tag.called = called  # lives as long as the graph
-    return log_evidence(
-        "bayeslab.latents.gaussian_process.callback_kernels:log_evidence_and_gradient", parameters, address
-    )
+    return log_evidence(KERNEL, parameters, address)
 
 
 # --------------------------------------------------------------------------------------------- terms of rows
 
 
-class _KernelOp(Op):
-    """Base of both operations: a numba function given as ``module:name``."""
-
-    __props__: tuple[str, ...] = ("kernel",)
-
-    def __init__(self, kernel: str) -> None:
-        self.kernel = kernel
-
-    @property
-    def function(self) -> Any:
-        module, _, name = self.kernel.partition(":")
-        return getattr(import_module(module), name)
+class _RowKernelOp(_KernelOp):
+    """An operation whose only output is what the function returns."""
 
     def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
         outputs[0][0] = self.function(*(np.ascontiguousarray(i) for i in inputs))
 
 
-class RowTermsOp(_KernelOp):
+class RowTermsOp(_RowKernelOp):
     """Terms (N, n_terms) of parameters (a flat vector) and arrays that describe the rows.
 
     Parameters
@@ -178,7 +159,7 @@ class RowTermsOp(_KernelOp):
         return [slope, *(disconnected_type() for _ in inputs[1:])]
 
 
-class RowSlopeOp(_KernelOp):
+class RowSlopeOp(_RowKernelOp):
     """The vector-Jacobian product of the terms with respect to the parameters."""
 
     def make_node(self, cotangent: Any, parameters: Any, *arrays: Any) -> Apply:

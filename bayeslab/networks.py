@@ -40,6 +40,7 @@ from bayeslab.plots.network_svg import network_svg
 from bayeslab.preparation import Declaring, Source
 from bayeslab.questions import check_evidence, names_of
 from bayeslab.results.render import image
+from bayeslab.running import opened
 from bayeslab.streams import stream
 from bayeslab.structure import causal, dag
 
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from bayeslab.decisions.influence import InfluenceDiagram
     from bayeslab.latents.networks.network_answers import Explanation
 
-__all__ = ["Network", "Query", "decisions", "network"]
+__all__ = ["Network", "Query", "decisions", "network", "network_or_decisions"]
 
 type Plain = DiscreteNetwork | FactorGraph | MixedNetwork
 
@@ -90,16 +91,17 @@ def _from_path(path: str | os.PathLike[str]) -> Network:
 
     file = Path(path)
     if (file / "run.json").exists():
-        from bayeslab.running import opened
-
         return Network(_fitted(opened(file)))
     if is_network_file(file):
         return Network(read_network(file))
-    source = model_file.read(file)
-    if isinstance(source.model.model, MarkovRandomField):
-        return Network(_plain(file))
-    with source.located():
-        return Network(_plain(source.model))
+    return _of_file(model_file.read(file), file)
+
+
+def _of_file(file: model_file.Source, path: str | os.PathLike[str]) -> Network:
+    if isinstance(file.model.model, MarkovRandomField):
+        return Network(_plain(path))
+    with file.located():
+        return Network(_plain(file.model))
 
 
 def _plain(model: Any) -> Plain:
@@ -722,7 +724,22 @@ def decisions(source: Any) -> InfluenceDiagram:
     """
     if isinstance(source, Model):
         return bayes_net.diagram(source)
-    file = model_file.read(source)
+    return _diagram_of_file(model_file.read(source))
+
+
+def network_or_decisions(source: Any) -> Network | InfluenceDiagram:
+    """The influence diagram of a model with decisions; otherwise the network. A model file is read once."""
+    if isinstance(source, str | os.PathLike) and not is_network_file(source):
+        file = model_file.read(source)
+        return _diagram_of_file(file) if _decides(file.model) else _of_file(file, source)
+    return decisions(source) if isinstance(source, Model) and _decides(source) else network(source)
+
+
+def _decides(model: Model) -> bool:
+    return isinstance(model.model, BayesNet) and bool(model.model.decisions)
+
+
+def _diagram_of_file(file: model_file.Source) -> InfluenceDiagram:
     if not isinstance(file.model.model, spec.BayesNet):
         raise ModelError(
             f"an influence diagram is a bayes_net; this model is of the family {file.model.model.family}",

@@ -121,6 +121,20 @@ model:
 seed: 1
 """
 )
+_REGRESSIONS = (
+    _HEAD
+    + """\
+model:
+  family: regressions
+  responses:                  # a regression for each, of the same rows, with all that the family regression has
+    weight: {{formula: weight ~ age + (1 | p | group)}}     # effects with the same id, p, are correlated
+    length: {{formula: length ~ age + (1 | p | group)}}
+    ill: {{formula: ill ~ weight, likelihood: bernoulli}}   # a response can be a predictor of others
+  # residuals: [weight, length]         # normal responses whose residuals are correlated
+  # mi(weight), in a formula, is a response with missing cells, which are inferred
+seed: 1
+"""
+)
 _MIXTURE = (
     _HEAD
     + """\
@@ -219,6 +233,7 @@ seed: 1
 _TEMPLATES = {
     "graph": _GRAPH,
     "regression": _REGRESSION,
+    "regressions": _REGRESSIONS,
     "bayes_net": _BAYES_NET,
     "mixture": _MIXTURE,
     "hmm": _HMM,
@@ -468,6 +483,31 @@ def _regression(columns: Mapping[str, _Column], given: str | None) -> list[str]:
     ]
 
 
+def _regressions(columns: Mapping[str, _Column], given: str | None) -> list[str]:
+    named = {name: column for name, column in columns.items() if plain_name(name) == name and name not in PARTS}
+    possible = _of(named, "numbers", "counts", "two")
+    if given is not None:
+        possible = [*(x for x in possible if x.name != given), _target(named, given, "numbers", "counts", "two")]
+    responses = _needed(possible, 2, "two columns to predict, whose names are names of nodes")[-2:]
+    names = [y.name for y in responses]
+    inputs = [x for x in _of(columns, "numbers", "counts", "two", "words") if x.name not in names][:_PREDICTORS]
+    groups = [g for g in _of(columns, "groups") if g.name not in names]
+    terms = [_in_formula(x.name) for x in inputs] + [f"(1 | p | {_in_formula(g.name)})" for g in groups[:1]]
+    words = {"numbers": "gaussian", "counts": "negative_binomial", "two": "bernoulli"}
+    out = ["model:", "  family: regressions", "  responses:"]
+    for y in responses:
+        formula = f"{y.name} ~ {' + '.join(terms) or '1'}"
+        text = json.dumps(formula, ensure_ascii=False) if "`" in formula else formula
+        out += [f"    {_quoted(y.name)}:", f"      formula: {text}", f"      likelihood: {words[y.kind]}"]
+    first, second = names
+    out.append(
+        f"  # a response can be a predictor of the other: {second} ~ {first}, or mi({first}) if it has missing cells"
+    )
+    if all(y.kind == "numbers" for y in responses):
+        out.append(f"  # residuals: {_flow(names)}       # residuals that are correlated")
+    return out
+
+
 def _graph(columns: Mapping[str, _Column], given: str | None) -> list[str]:
     y = _target(columns, given, "numbers")
     complete = [x for x in _of(columns, "numbers", "counts", but=y.name) if not x.missing]
@@ -591,6 +631,7 @@ def _learner(columns: Mapping[str, _Column], given: str | None) -> list[str]:
 
 _WRITERS = {
     "regression": _regression,
+    "regressions": _regressions,
     "graph": _graph,
     "bayes_net": _bayes_net,
     "mixture": _mixture,

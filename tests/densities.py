@@ -17,7 +17,7 @@ import bayeslab as bl
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.preparation import Source
 
-__all__ = ["Density", "agree", "agree_by_name", "machines_agree"]
+__all__ = ["Density", "agree", "agree_by_name", "machines_agree", "value_at"]
 
 # Graphs are evaluated a few times: compiling them would take longer.
 _MODE = Mode("py", "fast_compile")
@@ -167,6 +167,23 @@ def machines_agree(
         for key in one.names:
             np.testing.assert_allclose(mine[key], theirs[key], rtol=rtol, atol=rtol * np.abs(gradient).max())
     np.testing.assert_allclose(offsets, offsets[0], rtol=0, atol=1e-9 * max(1, abs(value)))
+
+
+def value_at(of: MachineDensity, point: Mapping[str, Any]) -> float:
+    """The log density without Jacobians, at parameters on their own scale; of a factor, at its lower triangle."""
+    flat, turned = {}, 0.0
+    for name, shape in zip(of.names, of.shapes, strict=True):
+        if name.startswith("_chol"):
+            packed = np.array(point[name.removesuffix("_packed_cholesky-cov-packed__")], float)
+            diagonal = np.cumsum(np.arange(1, 1 + round((np.sqrt(8 * len(packed) + 1) - 1) / 2))) - 1
+            packed[diagonal] = np.log(packed[diagonal])
+            flat[name], turned = packed, turned + packed[diagonal].sum()
+        elif name.endswith("_log__"):
+            flat[name] = np.log(np.asarray(point[name.removesuffix("_log__")], float)).reshape(shape)
+            turned += flat[name].sum()
+        else:
+            flat[name] = np.asarray(point[name], float).reshape(shape)
+    return float(of(of.flat(flat))[0] - turned)
 
 
 def _no_graph() -> Any:

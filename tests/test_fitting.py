@@ -330,13 +330,15 @@ def test_a_killed_run_resumes_to_the_same_draws(slow, tmp_path):
 
 
 @pytest.mark.slow(why="processes")
-def test_ctrl_c_keeps_what_is_there_and_resumes(slow, tmp_path):
+@pytest.mark.parametrize(("sent", "codes"), [(signal.SIGINT, (0, 3)), (signal.SIGTERM, (143,))], ids=["ctrl-c", "term"])
+def test_an_interrupted_run_keeps_what_is_there_and_resumes(slow, tmp_path, sent, codes):
+    """SIGTERM is what schedulers and containers end a process with."""
     file, whole = slow
     process = start(file, tmp_path)
     wait_for_chains(tmp_path, 1, process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     out, err = process.communicate(timeout=60)
-    assert process.returncode in (0, 3), err
+    assert process.returncode in codes, err
     assert "interrupted" in out and "--resume" in out and "Traceback" not in err
     partial = bl.open(tmp_path / "slow")
     n_chains, n_draws = partial.posterior.sizes["chain"], partial.posterior.sizes["draw"]

@@ -25,6 +25,7 @@ LAYERS = [
         "computer",
         "memory",
         "options",
+        "python_evidence",
         "registry",
         "code_cache",
         "compiled",

@@ -1,7 +1,8 @@
 """The command line: one command per file, each a function ``command``.
 
 Exit codes: 0 ok, 1 model or data error, 2 usage, 3 the verdict is *fail*, 130 Ctrl-C. Errors are one line on
-standard error, and with ``--json`` also an object on standard output; ``--debug`` adds the traceback.
+standard error, and with ``--json`` also an object on standard output; ``--debug`` adds the traceback. SIGTERM,
+with which schedulers and containers end a process, is a Ctrl-C with the exit code 143: what is there is kept.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from importlib.metadata import version as installed
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from bayeslab import compiling, registry
 from bayeslab.errors import BayeslabError, interrupted, printable
@@ -28,11 +29,31 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and exit."""
+    terminated = _terminations() if arguments is None else []
     try:
         status = _run(arguments)
     except KeyboardInterrupt:  # a further Ctrl-C while the first was reported
         status = 130
-    sys.exit(status)
+    sys.exit(143 if terminated else status)
+
+
+def _terminations() -> list[int]:
+    """Let SIGTERM interrupt as Ctrl-C does; the signals that came. The second ends the program at once."""
+    came: list[int] = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        came.append(number)
+        if len(came) > 1:
+            os._exit(143)
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler):
+            handler(signal.SIGINT, frame)
+        else:  # a shell's background process ignores Ctrl-C
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, interrupt)
+    return came
 
 
 def _run(arguments: Sequence[str] | None) -> int:

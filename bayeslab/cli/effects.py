@@ -77,6 +77,9 @@ def command(
     data: DataOption = None,
     scale: Annotated[str, typer.Option(help="response, parameter or link.")] = "response",
     ci_prob: Annotated[float, typer.Option(help="Probability of the credible interval.")] = 0.89,
+    outcome: Annotated[
+        str | None, typer.Option("--outcome", metavar="NAME", help="The response, if the model has several.")
+    ] = None,
     rope: Annotated[
         str | None, typer.Option("--rope", metavar="LOW,HIGH", help="Region of practical equivalence.")
     ] = None,
@@ -110,6 +113,7 @@ def command(
         if value is not None and slope:
             raise typer.BadParameter(f"with --slope, --of takes a name without values: write --of {name}")
     fit = fitting.open_run(run)
+    fit = fit if outcome is None else fit.outcome(outcome)
     columns = None if by is None else [name.strip() for name in by.split(",")]
     shared: dict[str, Any] = {"at": places or None, "newdata": data, "by": columns, "scale": scale, "ci_prob": ci_prob}
     kinds: dict[str, Any] = {} if kind is None else {"kind": kind}

@@ -12,7 +12,7 @@ import numpy as np
 from bayeslab.data.bound import Data, Memory
 from bayeslab.data.cells import Cells
 from bayeslab.data.dataset import Column, Dataset, check_lengths, label_array, slip_of
-from bayeslab.errors import DataError, ModelError, hint, listed
+from bayeslab.errors import DataError, ModelError, errors_at, hint, listed
 from bayeslab.language.expressions import parse
 from bayeslab.language.indexing import labels_are_numbers
 from bayeslab.language.spec import PREDICTED, RESERVED, TRUTHS, Model, plain_name
@@ -116,12 +116,8 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
             labels[dim] = labels[entry]
     derive = {}
     for name, text in model.data.derive.items():
-        try:
+        with errors_at(("data", "derive", name)):
             derive[name] = parse(text)
-        except ModelError as error:
-            raise ModelError(
-                error.message, path=("data", "derive", name), offset=error.offset, code=error.code
-            ) from None
     try:
         TopologicalSorter({name: e.names & derive.keys() for name, e in derive.items()}).prepare()
     except CycleError as error:

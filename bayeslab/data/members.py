@@ -7,12 +7,13 @@ divided by their sum.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import DataError
+from bayeslab.errors import DataError, listed
 from bayeslab.language.indexing import is_whole_number, labels_are_numbers
 from bayeslab.language.terms import MemberTerm
 
@@ -70,14 +71,8 @@ def members_of(term: MemberTerm, data: Data, complete: np.ndarray) -> Members:
     labels = np.unique(
         np.concatenate(levels if len({each.dtype.kind for each in levels}) == 1 else [*map(_words, levels)])
     )
-    if labels.dtype.kind not in "iu" and any(is_whole_number(str(label)) for label in labels):
-        raise DataError(
-            f"{term.title}: levels that are text look like numbers, such as"
-            f" '{next(label for label in labels if is_whole_number(str(label)))}': give them names, or hold numbers in"
-            " all columns",
-            path=("model", "formula"),
-            code="not-states",
-        )
+    if labels.dtype.kind not in "iu":
+        _check_words(term, dict(zip(term.factors, levels, strict=True)))
     empty = Members(term.name, term.title, term.factors, term.weights, np.zeros((0, 0)), labels, np.zeros((0, 0)))
     codes = []
     for name in term.factors:
@@ -102,6 +97,25 @@ def members_of(term: MemberTerm, data: Data, complete: np.ndarray) -> Members:
         row = complete[int(np.flatnonzero(totals == 0)[0])]
         raise _bad(f"{term.title}: all weights are 0 in row {row + 1}", code="out-of-range")
     return Members(term.name, term.title, term.factors, term.weights, np.column_stack(codes), labels, weights / totals)
+
+
+def _check_words(term: MemberTerm, levels: Mapping[str, np.ndarray]) -> None:
+    """Refuse levels that are words and look like numbers: an index by one would be a position."""
+    for name, labels in levels.items():
+        number = next((str(label) for label in labels.tolist() if is_whole_number(str(label))), None)
+        if number is None:
+            continue
+        others = [other for other, each in levels.items() if each.dtype.kind not in "iu"]
+        if labels.dtype.kind in "iu":
+            message = (
+                f"the levels of '{name}' are numbers, and those of {listed(others)} are names: give all of them names"
+            )
+        else:
+            message = (
+                f"the levels of '{name}' are names that look like numbers, such as '{number}': make numbers of all"
+                " columns of groups (categories and text are names), or give the levels other names"
+            )
+        raise DataError(f"{term.title}: {message}", path=("model", "formula"), code="not-states")
 
 
 def _words(labels: np.ndarray) -> np.ndarray:

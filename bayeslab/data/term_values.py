@@ -203,7 +203,9 @@ def _quantity(text: str, tree: Any, frame: pd.DataFrame) -> np.ndarray:
     name = _name(tree)
     if frame[name].dtype == "category":
         raise DataError(
-            f"{text}: '{name}' holds text, and is to hold numbers", path=("model", "formula"), code="not-numbers"
+            f"{text}: '{name}' holds names (text, or categories), and is to hold numbers",
+            path=("model", "formula"),
+            code="not-numbers",
         )
     values = np.asarray(frame[name], float)
     if not np.isfinite(values).all():
@@ -314,7 +316,7 @@ def _smooth(factor: Factor, frame: pd.DataFrame, memory: dict[str, Any]) -> tupl
     if isinstance(predictor, expr.Variable | expr.QuotedName) and frame[_name(predictor)].dtype == "category":
         name = _name(predictor)
         raise DataError(
-            f"{factor.text}: '{name}' holds text, and this is a curve over numbers; effects of levels are {name}"
+            f"{factor.text}: '{name}' holds names, and this is a curve over numbers; effects of levels are {name}"
             f" itself, or (1 | {name})",
             path=("model", "formula"),
             code="not-numbers",

@@ -224,12 +224,6 @@ class Solution:
     trace: list[Array]
 
 
-def _solution(process: MDP, value: Array, trace: list[Array]) -> Solution:
-    q = process.action_values(value)
-    best = (q >= q.max(axis=1, keepdims=True) - _EQUAL * np.abs(q).max()).argmax(axis=1)
-    return Solution(value, q, best, len(trace), trace)
-
-
 def value_iteration(process: MDP, tolerance: float = 1e-10, max_sweeps: int = 100_000) -> Solution:
     """Value iteration: sweep until no value changes by more than ``tolerance`` times the largest reward.
 
@@ -245,7 +239,9 @@ def value_iteration(process: MDP, tolerance: float = 1e-10, max_sweeps: int = 10
         value = new
         trace.append(value)
         if change <= enough:
-            return _solution(process, value, trace)
+            q = process.action_values(value)
+            best = (q >= q.max(axis=1, keepdims=True) - _EQUAL * np.abs(q).max()).argmax(axis=1)
+            return Solution(value, q, best, len(trace), trace)
     raise DataError(
         f"values still change after {max_sweeps} sweeps: take a discount below 1, or allow more", code="not-converged"
     )

@@ -82,7 +82,7 @@ def run(job: Job) -> Outcome:
         timings = {"solve": solved - begun, "draw": time.perf_counter() - solved}
         return Outcome(groups, Verdict(_findings(answer, plan, job.options.scales)), True, timings)
     drawn = answer.draws(np.random.default_rng(job.seed), chains * draws)
-    labels = {**job.data.labels, **answer.labels}
+    labels = {**job.data.labels, **job.posterior.bound_data().labels, **answer.labels}
     attrs = attributes(job) | {"inference_library": "bayeslab", "how": plan.how}
     lead = {"chain": np.arange(chains), "draw": np.arange(draws)}
     shaped = {name: v.reshape(chains, draws, *v.shape[1:]) for name, v in drawn.items()}

@@ -79,10 +79,6 @@ def _totals(values: ArrayLike, shape: tuple[int, ...], at: ArrayLike | None) -> 
     return sums.reshape(shape)
 
 
-def _log_choose(n: np.ndarray, k: np.ndarray) -> np.ndarray:
-    return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
-
-
 # --------------------------------------------------------------------------------- proportions
 
 
@@ -102,7 +98,8 @@ class BetaBinomial:
         """Log probability of the counts, with the order of trials within a count unspecified."""
         after = self.update(successes, trials, at)
         n, k = np.broadcast_arrays(np.asarray(trials, float), np.asarray(successes, float))
-        return self.gained(after) + float(np.sum(_log_choose(n, k)))
+        log_choose = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
+        return self.gained(after) + float(np.sum(log_choose))
 
     def add(self, a: ArrayLike, b: ArrayLike, at: ArrayLike | None = None) -> Self:
         """Posterior after items whose log probabilities are a log θ + b log(1 - θ)."""

@@ -16,7 +16,7 @@ import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from bayeslab.formats.nodes import (
     whole,
 )
 from bayeslab.formats.scanner import C_COMMENTS, Scanner, unquoted
+from bayeslab.formats.table_rows import TableBlock, rows_of
 from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["read", "write"]
@@ -44,23 +45,12 @@ _SYMBOLS = "{}()[],;|"
 _KEYWORDS = {"network", "variable", "probability", "property", "type", "discrete", "default", "table"}
 
 
-@dataclass
-class _Block:
-    """The content of a ``probability`` block."""
-
-    parents: tuple[str, ...]
-    line: int
-    rows: list[tuple[list[str], list[float], int]] = field(default_factory=list)
-    table: list[float] | None = None
-    default: list[float] | None = None
-
-
 def read(file: File) -> DiscreteNetwork:
     """Return the network of a BIF file."""
     scan = Scanner(file, _SYMBOLS, C_COMMENTS)
     name = ""
     variables: dict[str, tuple[tuple[str, ...], int]] = {}
-    blocks: dict[str, _Block] = {}
+    blocks: dict[str, TableBlock] = {}
     properties: dict[str, list[str]] = {}
     while not scan.done:
         match scan.take().lower():
@@ -153,13 +143,13 @@ def _states(scan: Scanner, name: str) -> tuple[str, ...]:
     return states
 
 
-def _probability(scan: Scanner) -> tuple[str, _Block]:
+def _probability(scan: Scanner) -> tuple[str, TableBlock]:
     scan.expect("(")
     names = [unquoted(word) for word in scan.until(")") if word not in (",", "|")]
     line = scan.line
     if not names:
         raise scan.error("a probability block names its variable: probability ( a | b, c )", code="malformed")
-    block = _Block(tuple(names[1:]), line)
+    block = TableBlock(tuple(names[1:]), line)
     scan.expect("{")
     while (word := scan.take("'}'")) != "}":
         match word:
@@ -167,9 +157,9 @@ def _probability(scan: Scanner) -> tuple[str, _Block]:
                 keys = [unquoted(key) for key in scan.until(")") if key != ","]
                 block.rows.append((keys, scan.numbers(";", f"the table of '{names[0]}'"), scan.line))
             case "table":
-                if block.table is not None:
+                if block.flat is not None:
                     raise scan.error(f"the table of '{names[0]}' occurs twice", code="duplicate")
-                block.table = scan.numbers(";", f"the table of '{names[0]}'")
+                block.flat = scan.numbers(";", f"the table of '{names[0]}'")
             case "default":
                 if block.default is not None:
                     raise scan.error(f"the default of '{names[0]}' occurs twice", code="duplicate")
@@ -187,33 +177,16 @@ def _probability(scan: Scanner) -> tuple[str, _Block]:
 def _filled(
     file: File,
     node: Node,
-    block: _Block,
+    block: TableBlock,
     states: Mapping[str, tuple[str, ...]],
     codes: Mapping[str, Mapping[str, int]],
 ) -> Node:
     """Return the node with its table from rows, defaults or flat numbers."""
     shape = table_shape(file, node, states)
-    n_rows = math.prod(shape[:-1])
-    if block.table is not None:
-        if block.rows or block.default is not None:
-            other = "rows" if block.rows else "a default"
-            raise file.error(f"'{node.name}' has both a flat table and {other}", node.line, code="conflict")
-        return replace(node, values=_flat(file, node, np.array(block.table), shape))
-    given = np.zeros(n_rows, bool)
-    values = np.empty((n_rows, shape[-1]))
-    for keys, row, line in block.rows:
-        at = _row_number(file, node, keys, codes, line)
-        if given[at]:
-            raise file.error(
-                f"the table of '{node.name}' has the row ({', '.join(keys)}) twice", line, code="duplicate"
-            )
-        if len(row) != shape[-1]:
-            raise file.error(
-                f"the row ({', '.join(keys)}) of '{node.name}' has {len(row)} numbers; it has {shape[-1]} states",
-                line,
-                code="wrong-length",
-            )
-        values[at], given[at] = row, True
+    if block.flat is not None:
+        block.check_flat(file, node)
+        return replace(node, values=_flat(file, node, np.array(block.flat), shape))
+    values, given = rows_of(file, node, block, shape, states, lambda parent, key: codes[parent].get(key))
     if block.default is not None and len(block.default) != shape[-1]:
         raise file.error(
             f"the default of '{node.name}' has {len(block.default)} numbers; it has {shape[-1]} states",
@@ -229,34 +202,6 @@ def _filled(
     if block.default is not None:
         values[~given] = block.default
     return replace(node, values=values)
-
-
-def _row_number(
-    file: File,
-    node: Node,
-    keys: list[str],
-    codes: Mapping[str, Mapping[str, int]],
-    line: int,
-) -> int:
-    if len(keys) != len(node.parents):
-        raise file.error(
-            f"the row ({', '.join(keys)}) of '{node.name}' names {len(keys)} states; "
-            f"it has {len(node.parents)} parents",
-            line,
-            code="wrong-length",
-        )
-    at = 0
-    for parent, key in zip(node.parents, keys, strict=True):
-        code = codes[parent].get(key)
-        if code is None:
-            known = hint(key, codes[parent])
-            raise file.error(
-                f"'{key}', in the table of '{node.name}', is not a state of '{parent}'{known}",
-                line,
-                code="unknown-state",
-            )
-        at = at * len(codes[parent]) + code
-    return at
 
 
 def _flat(file: File, node: Node, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -14,25 +14,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from bayeslab.errors import hint
 from bayeslab.formats.nodes import File, Node, check_sizes, network_of, position_of, states_of, table_shape, whole
 from bayeslab.formats.scanner import C_COMMENTS, Scanner, unquoted
+from bayeslab.formats.table_rows import TableBlock, rows_of
 from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["read"]
-
-
-@dataclass
-class _Table:
-    parents: tuple[str, ...]
-    line: int
-    rows: list[tuple[list[str], list[float], int]] = field(default_factory=list)
-    flat: list[float] | None = None
-    default: list[float] | None = None
 
 
 def read(file: File) -> DiscreteNetwork:
@@ -41,7 +33,7 @@ def read(file: File) -> DiscreteNetwork:
     name = ""
     states: dict[str, tuple[str, ...]] = {}
     lines: dict[str, int] = {}
-    tables: dict[str, _Table] = {}
+    tables: dict[str, TableBlock] = {}
     positions, labels = {}, {}
     while not scan.done:
         match scan.take().lower():
@@ -120,12 +112,12 @@ def _states(scan: Scanner, name: str) -> tuple[str, ...]:
     return states
 
 
-def _probability(scan: Scanner) -> tuple[str, _Table]:
+def _probability(scan: Scanner) -> tuple[str, TableBlock]:
     scan.expect("(")
     names = [unquoted(word) for word in scan.until(")") if word not in (",", "|")]
     if not names:
         raise scan.error("a probability block names its node: probability ( a | b, c )", code="malformed")
-    table = _Table(tuple(names[1:]), scan.line)
+    table = TableBlock(tuple(names[1:]), scan.line)
     what = f"the table of '{names[0]}'"
     scan.expect("{")
     while not scan.accept("}"):
@@ -145,33 +137,25 @@ def _probability(scan: Scanner) -> tuple[str, _Table]:
     return names[0], table
 
 
-def _filled(file: File, node: Node, table: _Table, states: Mapping[str, tuple[str, ...]]) -> list[float] | np.ndarray:
+def _filled(
+    file: File, node: Node, table: TableBlock, states: Mapping[str, tuple[str, ...]]
+) -> list[float] | np.ndarray:
     shape = table_shape(file, node, states)
     n_rows = math.prod(shape[:-1])
     if table.flat is not None:
-        if table.rows or table.default is not None:
-            other = "rows" if table.rows else "a default"
-            raise file.error(f"'{node.name}' has both a flat table and {other}", node.line, code="conflict")
+        table.check_flat(file, node)
         return table.flat
-    for keys, row, line in table.rows:
-        if len(row) != shape[-1]:
-            shown = ", ".join(keys)
-            raise file.error(
-                f"the row ({shown}) of '{node.name}' has {len(row)} numbers; it has {shape[-1]} states",
-                line,
-                code="wrong-length",
-            )
-    if len(table.rows) == n_rows and all(set(k) == {"0"} and len(k) == len(node.parents) + 1 for k, _, _ in table.rows):
+    plain = all(set(k) == {"0"} and len(k) == len(node.parents) + 1 for k, _, _ in table.rows)
+    if plain and len(table.rows) == n_rows and all(len(row) == shape[-1] for _, row, _ in table.rows):
         return np.array([row for _, row, _ in table.rows])
-    given = np.zeros(n_rows, bool)
-    values = np.empty((n_rows, shape[-1]))
-    for keys, row, line in table.rows:
-        at = _row_number(file, node, keys, states, line)
-        if given[at]:
-            raise file.error(
-                f"the table of '{node.name}' has the row ({', '.join(keys)}) twice", line, code="duplicate"
-            )
-        values[at], given[at] = row, True
+
+    def code_of(parent: str, key: str) -> int | None:
+        levels, number, word = states[parent], whole(key), unquoted(key)
+        if number is not None and number < len(levels):
+            return number
+        return levels.index(word) if word in levels else None
+
+    values, given = rows_of(file, node, table, shape, states, code_of)
     if not given.all() and (table.default is None or len(table.default) != shape[-1]):
         raise file.error(
             f"the table of '{node.name}' has {len(table.rows)} rows of {n_rows} and no default of {shape[-1]} numbers",
@@ -181,30 +165,3 @@ def _filled(file: File, node: Node, table: _Table, states: Mapping[str, tuple[st
     if table.default is not None and not given.all():
         values[~given] = table.default
     return values
-
-
-def _row_number(file: File, node: Node, keys: list[str], states: Mapping[str, tuple[str, ...]], line: int) -> int:
-    if len(keys) != len(node.parents):
-        raise file.error(
-            f"the row ({', '.join(keys)}) of '{node.name}' names {len(keys)} states; "
-            f"it has {len(node.parents)} parents",
-            line,
-            code="wrong-length",
-        )
-    at = 0
-    for parent, key in zip(node.parents, keys, strict=True):
-        levels = states[parent]
-        number = whole(key)
-        if number is not None and number < len(levels):
-            code = number
-        elif unquoted(key) in levels:
-            code = levels.index(unquoted(key))
-        else:
-            allowed = hint(unquoted(key), levels)
-            raise file.error(
-                f"'{key}', in the table of '{node.name}', is not a state of '{parent}'{allowed}",
-                line,
-                code="unknown-state",
-            )
-        at = at * len(levels) + code
-    return at

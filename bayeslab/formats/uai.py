@@ -55,7 +55,12 @@ def read(file: File) -> DiscreteNetwork | FactorGraph:
         raise scan.error(f"the file goes on after the last table, with '{scan.peek()[:40]}'", back=0, code="malformed")
     states = {str(i): tuple(map(str, range(size))) for i, size in enumerate(sizes)}
     if kind == "MARKOV":
-        return _factor_graph(file, states, scopes, tables)
+        if not states:
+            raise file.error("there is no variable in this file", code="malformed")
+        try:
+            return FactorGraph(states, tuple(tuple(map(str, scope)) for scope in scopes), tuple(tables))
+        except ModelError as error:
+            raise error.located(file.shown) from None
     by_agrum = n_factors > 0 and len(_NAMED_SCOPE.findall(file.text)) == n_factors
     nodes: dict[int, Node] = {}
     for scope, table, line in zip(scopes, tables, lines, strict=True):
@@ -104,17 +109,6 @@ def _first_parent_fastest(table: np.ndarray) -> np.ndarray:
     *above, n_states = table.shape
     n = len(above)
     return table.reshape(*reversed(above), n_states).transpose(*reversed(range(n)), n)
-
-
-def _factor_graph(
-    file: File, states: dict[str, tuple[str, ...]], scopes: list[list[int]], tables: list[np.ndarray]
-) -> FactorGraph:
-    if not states:
-        raise file.error("there is no variable in this file", code="malformed")
-    try:
-        return FactorGraph(states, tuple(tuple(map(str, scope)) for scope in scopes), tuple(tables))
-    except ModelError as error:
-        raise error.located(file.shown) from None
 
 
 def write(network: DiscreteNetwork | FactorGraph) -> tuple[str, list[str]]:

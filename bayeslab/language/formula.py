@@ -73,9 +73,12 @@ class Formula:
 
     def quantities(self) -> set[str]:
         """Columns that the right-hand side uses as numbers, not only as factors."""
+        return self.with_slopes() | {name for term in self.members for name in term.weights}
+
+    def with_slopes(self) -> set[str]:
+        """Columns that have slopes if they are numbers."""
         terms = [*self.common.terms, *(term for group in self.groups for term in group.effects.terms)]
-        names = {name for term in terms for factor in term for name in factor.numbers}
-        return names | {name for term in self.members for name in term.weights}
+        return {name for term in terms for factor in term for name in factor.numbers}
 
 
 @lru_cache(maxsize=64)
@@ -91,9 +94,9 @@ def parse_formula(text: str) -> Formula:
     common, groups, areas, members = _CONSTANT.get(right) or _terms(right)
     _refuse_twice(groups)
     _refuse_areas_twice(areas, groups)
-    names = [term.name for term in members]
+    often = Counter(term.factors for term in members)
     for term in members:
-        if names.count(term.name) > 1:
+        if often[term.factors] > 1:
             raise _bad(f"two terms are {term.title}: leave out one", code="duplicate")
     _refuse_alike(common)
     response, trials = _proportion(left)
@@ -213,8 +216,6 @@ def _proportion(left: str) -> tuple[str, str | None]:
     """Successes and trials of ``p(successes, trials)``; else the response and None."""
     name = r"(`[^`]+`|[^\W\d]\w*)"
     match = re.fullmatch(rf"(?:p|prop|proportion)\(\s*{name}\s*,\s*({name}|\d+)\s*\)", left)
-    return (match[1], _plainly(match[2])) if match else (left, None)
-
-
-def _plainly(text: str) -> str:
-    return text if text.isdigit() else plain_name(text.strip("`"))
+    if not match:
+        return left, None
+    return match[1], match[2] if match[2].isdigit() else plain_name(match[2].strip("`"))

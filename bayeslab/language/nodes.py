@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from unicodedata import normalize
 
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import ModelError, errors_at, hint
 from bayeslab.language.expressions import Expression, parse
 from bayeslab.language.functions import DIM_ARGUMENTS, ELEMENTWISE, FUNCTIONS, check_call
 from bayeslab.language.spec import RESERVED, unquoted
@@ -258,10 +258,8 @@ def _parsed(items: tuple[tuple[str, str], ...]) -> tuple[Node, ...]:
             )
         if name in out:
             raise ModelError(f"the node '{name}' occurs twice", path=(*path, "[key]"), code="duplicate")
-        try:
+        with errors_at(path):
             expression = parse(text)
-        except ModelError as error:
-            raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
         word = call_name(expression.tree)
         kind = "deterministic"
         if word == "Potential":

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from bayeslab.distributions import DISTRIBUTIONS
-from bayeslab.errors import ModelError
+from bayeslab.errors import ModelError, errors_at
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.expressions import parse
@@ -40,14 +40,12 @@ def read_prior(text: str, path: tuple[str | int, ...] = ()) -> tuple[str | None,
     ModelError
         The text cannot be parsed, or the distribution has no such parameter.
     """
-    try:
+    with errors_at(path):
         tree = parse(text).tree
         word = call_name(tree)
         if word is None or word not in DISTRIBUTIONS or not isinstance(tree, ast.Call):
             return word, None
         arguments = bound_arguments(tree, word)
-    except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     return word, {name: _value(value) for name, value in arguments.items()}
 
 

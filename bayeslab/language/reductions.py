@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,8 @@ def reduced(algebra: Algebra, name: str, node: ast.Call) -> Term:
     kept = tuple(d for d in term.dims if d not in reduced)
     freezes = not term.random and algebra.rows not in kept
     if freezes and key in algebra.frozen:
-        return Term(_thawed(algebra.frozen[key]), kept)
+        stored = algebra.frozen[key]
+        return Term(np.asarray(stored, dtype=float) if isinstance(stored, list) else float(stored), kept)
     value = term.value
     for d, rows in term.undefined.items():
         if d in reduced and d in term.dims:
@@ -60,7 +60,3 @@ def along(algebra: Algebra, name: str, node: ast.Call) -> Term:
     out = algebra.backend.along(name, value, axis) if term.random else function_of(name)(value, axis=axis)
     dims = term.dims if name != "logsumexp" else (*term.dims[:axis], *term.dims[axis + 1 :])
     return Term(out, dims, undefined=term.undefined)
-
-
-def _thawed(value: Any) -> Any:
-    return np.asarray(value, dtype=float) if isinstance(value, list) else float(value)

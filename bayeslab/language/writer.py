@@ -7,7 +7,7 @@ A family declares its parameters and the log evidence of its data once, through 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +99,12 @@ class Writer(ABC):
         """
 
     @abstractmethod
+    def python_evidence(
+        self, function: Callable[[np.ndarray], tuple[float, np.ndarray]], parameters: Sequence[Any]
+    ) -> Any:
+        """log p(data | parameters) by a Python function from a flat vector to the value and its gradient."""
+
+    @abstractmethod
     def row_terms(self, kernel: str, first: Any, second: Any, shape: tuple[int, int], *arrays: np.ndarray) -> Any:
         """The matrix that a kernel ``module:function`` of a flat vector, two arrays one after the other, computes."""
 
@@ -109,6 +115,10 @@ class Writer(ABC):
     @abstractmethod
     def add(self, name: str, value: Any) -> None:
         """Add a log density of data to the total."""
+
+    @abstractmethod
+    def data(self, name: str, word: str, parameters: Mapping[str, Any], values: np.ndarray) -> None:
+        """A node with data, whose parameters are given for each cell."""
 
     @abstractmethod
     def only_pymc(self, reason: str) -> None:
@@ -237,6 +247,13 @@ class PyMCWriter(Writer):
 
         return log_evidence(kernel, self.joined([part.ravel() for part in parameters]), *arrays)
 
+    def python_evidence(
+        self, function: Callable[[np.ndarray], tuple[float, np.ndarray]], parameters: Sequence[Any]
+    ) -> Any:
+        from bayeslab.evidence import python_evidence
+
+        return python_evidence(function, self.joined([part.ravel() for part in parameters]))
+
     def row_terms(self, kernel: str, first: Any, second: Any, shape: tuple[int, int], *arrays: np.ndarray) -> Any:
         from bayeslab.evidence import row_terms
 
@@ -249,6 +266,9 @@ class PyMCWriter(Writer):
         import pymc as pm
 
         pm.Potential(name, value)
+
+    def data(self, name: str, word: str, parameters: Mapping[str, Any], values: np.ndarray) -> None:
+        pymc_class(word)(name, **parameters, observed=values)
 
     def only_pymc(self, reason: str) -> None:
         return

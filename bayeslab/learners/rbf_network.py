@@ -101,7 +101,9 @@ class _Bumps(Estimator, options=Options):
             widths = 2 * np.maximum(np.sqrt(mixture.covariances_), _to_next(mixture.means_))
         if self.width is not None:
             widths = np.full(len(self.centres_), float(self.width))
-        self.widths_ = np.full(len(self.centres_), _spacing(self.centres_)) if widths is None else widths
+        if widths is None:  # twice the mean distance of a centre to the nearest other centre
+            widths = np.full(len(self.centres_), 2 * float(_to_next(self.centres_).mean()) or 1.0)
+        self.widths_ = widths
 
     def _bumps(self, X: Array) -> Array:
         gap = pairwise_distances(X, self.centres_) / self.widths_
@@ -141,11 +143,6 @@ def _to_next(centres: Array) -> Array:
     gap = pairwise_distances(centres)
     np.fill_diagonal(gap, np.inf)
     return np.asarray(gap.min(axis=1))
-
-
-def _spacing(centres: Array) -> float:
-    """Twice the mean distance of a centre to the nearest other centre."""
-    return 2 * float(_to_next(centres).mean()) or 1.0
 
 
 class RBFRegressor(RegressorMixin, _Bumps):

@@ -37,6 +37,7 @@ __all__ = [
     "Eliminated",
     "LabelInvariant",
     "Named",
+    "OfOutcome",
     "Posterior",
     "Purpose",
     "View",
@@ -54,6 +55,8 @@ type Choice = tuple[str, Mapping[str, tuple[tuple[str, ...], np.ndarray]], Mappi
 # Names of quantities without convergence checks, quantities with checks instead, and notes for the verdict.
 type LabelInvariant = tuple[set[str], dict[str, np.ndarray], tuple[Note, ...]]
 type Purpose = Literal["fit", "predict", "simulate"]
+# The posterior of one outcome, names of its draws by their names here, and names of its dimensions by those here.
+type OfOutcome = tuple[Posterior, Mapping[str, str], Mapping[str, str]]
 # The view that results have of latent variables: clusters of rows, states over time, a function, ...; "" for none.
 type View = Literal["", "clusters", "states", "function", "features", "topics", "learner", "field", "network"]
 
@@ -454,6 +457,17 @@ class Posterior(ABC):
         Default ``no``.
         """
         return "no"
+
+    def of_outcome(self, name: str) -> OfOutcome | None:
+        """The model of one of several outcomes by itself, and how to rename draws and dimensions for it.
+
+        Default None: outcomes have no models of their own.
+        """
+        return None
+
+    def outcomes_as_predictors(self) -> Collection[str]:
+        """Outcomes that are predictors of others, in rows of a prediction that have their values; default: none."""
+        return ()
 
     def classifies(self) -> bool | None:
         """Whether the outcome is a class; default None: decided by the outcome's cells and the graph."""

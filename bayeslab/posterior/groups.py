@@ -14,7 +14,7 @@ from bayeslab.data.bound import Data
 from bayeslab.job import Job
 from bayeslab.labelled import Group, Variable
 from bayeslab.posterior.answer import Note
-from bayeslab.posterior.contract import Eliminated, Posterior
+from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.forward import forward
 from bayeslab.posterior.graph_model import dims_of
 from bayeslab.posterior.log_density import LogDensity
@@ -172,7 +172,8 @@ def relabelled(job: Job, groups: dict[str, Group]) -> tuple[dict[str, Group], li
         return groups, []
     arrays, what = answer
     after = posterior.changed({n: v.reshape(*shape, *v.shape[1:]) for n, v in arrays.items()})
-    moved = int(np.sum(~np.all([_unmoved(flat[n], v) for n, v in arrays.items()], axis=0)))
+    unmoved = [(flat[n] == v).reshape(len(v), -1).all(axis=1) for n, v in arrays.items()]
+    moved = int(np.sum(~np.all(unmoved, axis=0)))
     now = max(_worst_r_hat(after[n].to_numpy()) for n in arrays)
     rule = job.posterior.numbering_rule()
     why, done = (rule, "renumbered") if rule else (f"the states of {what} are exchangeable", "relabelled")
@@ -203,10 +204,6 @@ def _with_invariants(
     return groups | {"posterior": after, "components": posterior.only(moved)}, findings
 
 
-def _unmoved(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    return np.asarray((before == after).reshape(len(before), -1).all(axis=1))
-
-
 def _worst_r_hat(values: np.ndarray) -> float:
     if values.shape[1] < MIN_DRAWS:
         return float("nan")
@@ -221,21 +218,16 @@ def _recovered(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
     elimination = job.posterior.elimination()
     if elimination is not None:
         model, sums = elimination
-        return _drawn_jointly(model, sums, values, stream(job.seed, "summed out"))
+        # Discrete nodes drawn jointly, from the tables at each draw of the parameters.
+        rng = stream(job.seed, "summed out")
+        drawn = [sums.drawn(tables, rng) for tables in tables_at(model, sums, values)]
+        return {name: np.concatenate([each[name] for each in drawn]) for name in drawn[0]}
     from pymc_extras.model.marginal.conditional import conditional
 
     given = {rv.name: values[rv.name] for rv in job.graph.free_RVs}
     for rv in job.graph.free_RVs:
         job.graph.set_initval(rv, None)  # `conditional` refuses models with initial values, which are no longer needed
     return forward(conditional(job.graph, list(job.latent)), given, list(job.latent), derived(job.seed, "summed out"))
-
-
-def _drawn_jointly(
-    model: pymc.Model, sums: Eliminated, values: Mapping[str, np.ndarray], rng: np.random.Generator
-) -> dict[str, np.ndarray]:
-    """Discrete nodes drawn jointly, from the tables at each draw of the parameters."""
-    drawn = [sums.drawn(tables, rng) for tables in tables_at(model, sums, values)]
-    return {name: np.concatenate([each[name] for each in drawn]) for name in drawn[0]}
 
 
 def _derived(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -61,7 +61,7 @@ def _predictive(fits: Mapping[str, Reported]) -> Markup:
         return paragraph(f"Their predictions are not compared: {error.message}.", class_="mute")
     frame = plain_table(found.table)
     rows = [(str(name), *cells) for name, *cells in frame.itertuples()]
-    made = table(["", *map(str, frame.columns)], rows, caption="Comparison, the best model first")
+    made = table(["run", *map(str, frame.columns)], rows, caption="Comparison, the best model first")
     about = (
         "elpd is the expected log predictive density of a new observation, summed over the data: larger is better. A"
         " difference matters if it is several times its standard error (se_diff)."

@@ -13,13 +13,13 @@ from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.networks import Network
 from bayeslab.plots.network_svg import influence_svg
 from bayeslab.report.explorer import looked_up
-from bayeslab.report.markup import EMPTY, Markup, element, joined, paragraph, table
+from bayeslab.report.markup import EMPTY, Markup, element, fits_page, joined, paragraph, table
 from bayeslab.report.single_findings import single_findings
 
 __all__ = ["decisions_panel"]
 
-# Maximum numbers of findings with answers of their own, of rows of a rule, and of bytes of all answers.
-_FINDINGS, _ROWS, _BYTES = 100, 200, 2_000_000
+# Maximum numbers of findings with answers of their own, and of rows of a rule.
+_FINDINGS, _ROWS = 100, 200
 
 
 def decisions_panel(diagram: InfluenceDiagram) -> Markup:
@@ -118,11 +118,12 @@ def _findings(diagram: InfluenceDiagram) -> tuple[Markup, list[Markup]]:
         for k, (name, state) in enumerate(every)
         if k not in findings.impossible
     ]
-    if len(joined(answers).encode()) > _BYTES:
+    buttons = joined([about, looked_up(states, findings), note])
+    if not fits_page(joined([buttons, *answers])):
         return paragraph(
             "The rules given findings are too long for a page; use bayeslab decide --given.", class_="mute"
         ), []
-    return joined([about, looked_up(states, findings), note]), answers
+    return buttons, answers
 
 
 def _values(diagram: InfluenceDiagram) -> Markup:

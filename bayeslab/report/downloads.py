@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayeslab.report.contract import Reported
-from bayeslab.report.markup import EMPTY, Markup, element, joined, paragraph
+from bayeslab.report.markup import EMPTY, Markup, element, paragraph
 from bayeslab.report.posterior import Quantities
 from bayeslab.results.render import More, Table, headings, lines_of
 
@@ -48,9 +48,8 @@ def section(fit: Reported, quantities: Quantities, n_runs: int = 1) -> Markup:
         source = f"data:{kind};base64,{b64encode(content).decode()}"
         links.append(element("li", element("a", words, href=source, download=f"{stem}{name}"), f" ({_size(content)})"))
     note = f"Left out for size: {', '.join(left_out)}; bayeslab show and the run folder have them." if left_out else ""
-    return joined(
-        [element("h3", "Downloads"), element("ul", *links), paragraph(note, class_="mute") if note else EMPTY]
-    )
+    inside = [element("h3", "Downloads"), element("ul", *links), paragraph(note, class_="mute") if note else EMPTY]
+    return element("div", *inside, class_="downloads")
 
 
 def _files(fit: Reported, quantities: Quantities, n_runs: int) -> Iterator[tuple[str, str, str, bytes]]:

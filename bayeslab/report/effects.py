@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import BayeslabError
 from bayeslab.report import charts
-from bayeslab.report.contract import Reported
+from bayeslab.report.contract import Reported, record
 from bayeslab.report.markup import EMPTY, Markup, element, joined, paragraph, table
-from bayeslab.report.predictive import thinned
 from bayeslab.report.what_if import Slider, WhatIf, what_if
 from bayeslab.results.effects.predictors import expectation_of
 from bayeslab.results.effects.quantities import comparisons
 from bayeslab.results.fitted import Fitted
 from bayeslab.results.render import Row, Table, headings, lines_of
+from bayeslab.results.responses import alone
+from bayeslab.results.thinned import thinned
 
 __all__ = ["explorer", "panel", "section"]
 
@@ -33,7 +34,10 @@ _FEW = 3
 
 def section(fit: Reported) -> Markup:
     """The content of the section; empty for models without an expected outcome as a function of columns."""
-    few, n_draws = thinned(fit, _DRAWS)
+    few, n_draws = thinned(record(fit), _DRAWS)
+    outcomes = few.bound_model.outcomes()
+    if len(outcomes) > 1 and few.bound_model.of_outcome(outcomes[0]) is not None:
+        return joined([_of_outcome(few, name, n_draws) for name in outcomes])
     try:
         expectation = expectation_of(few)
     except BayeslabError:
@@ -50,6 +54,20 @@ def section(fit: Reported) -> Markup:
     return joined(parts)
 
 
+def _of_outcome(few: Fitted, name: str, n_draws: int) -> Markup:
+    """Curves and comparisons of one of several outcomes."""
+    titled = few.model.data.title
+    parts: list[Markup] = [element("h3", titled(name))]
+    try:
+        one = alone(few, name)
+        parts.append(_curves(what_if(one), n_draws, titled))
+        if len(expectation_of(one).rows) <= _ROWS:
+            parts.append(_comparisons(one))
+    except BayeslabError as error:
+        parts.append(paragraph(f"There are no curves: {error.message}.", class_="mute"))
+    return joined(parts)
+
+
 def explorer(fit: Reported) -> Markup:
     """The sliders alone.
 
@@ -58,7 +76,7 @@ def explorer(fit: Reported) -> Markup:
     OptionError, DataError
         As for :func:`bayeslab.report.what_if.what_if`.
     """
-    return panel(what_if(thinned(fit, _DRAWS)[0]), fit.model.data.title)
+    return panel(what_if(thinned(record(fit), _DRAWS)[0]), fit.model.data.title)
 
 
 def _curves(found: WhatIf, n_draws: int, titled: Callable[[str], str]) -> Markup:
@@ -190,5 +208,5 @@ def _comparisons(fit: Fitted) -> Markup:
         if isinstance(line, Row)
     ]
     caption = "Comparisons of the expected outcome, averaged over the rows"
-    made = table(["", *headings(numbers)], rows, caption=caption)
+    made = table(["comparison", *headings(numbers)], rows, caption=caption)
     return joined([element("h3", "Comparisons"), made, *notes])

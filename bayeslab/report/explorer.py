@@ -15,15 +15,14 @@ from bayeslab.errors import OptionError
 from bayeslab.latents.networks.mixed_network import MixedNetwork
 from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.networks import Network
-from bayeslab.report.markup import Markup, element, joined, paragraph
+from bayeslab.report.markup import Markup, element, fits_page, joined, paragraph
 from bayeslab.report.single_findings import SingleFindings, single_findings, too_large
 
 __all__ = ["looked_up", "network_panel"]
 
 # Maximum numbers of variables, of probabilities in all tables, and of cells of a table during elimination, that the
-# page computes with; and of bytes of buttons with single findings.
+# page computes with.
 _VARIABLES, _PROBABILITIES, _CELLS = 60, 30_000, 50_000
-_BYTES = 2_900_000
 
 
 def network_panel(net: Network, share: float = 1.0) -> Markup:
@@ -97,7 +96,7 @@ def _large(net: Network, share: float) -> tuple[Markup, Markup]:
         ".",
     )
     made = looked_up(net.states, single_findings(net, share))
-    if len(made.encode()) > share * _BYTES:
+    if not fits_page(made, share):
         raise too_large(net)
     return paragraph(*about), made
 

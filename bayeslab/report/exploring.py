@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bayeslab.families.bayes_net.spec import BayesNet
+from bayeslab.decisions.influence import InfluenceDiagram, solve
 from bayeslab.fitting import open_run
-from bayeslab.formats.network_files import is_network_file
-from bayeslab.language import model_file
-from bayeslab.language.spec import Model
-from bayeslab.networks import decisions, network
+from bayeslab.networks import Network, network_or_decisions
+from bayeslab.plots.network_svg import influence_svg
 from bayeslab.report.page import explorer_of
 from bayeslab.report.writing import Report
+from bayeslab.results.render import image
 
 __all__ = ["explore"]
 
@@ -35,7 +35,7 @@ def explore(source: Any) -> Report:
     Returns
     -------
     Report
-        The page: ``html``, ``save(path)``, and the page itself in a trusted notebook.
+        The page: ``html``, ``save(path)``, and the page itself in a trusted notebook; others show a picture or a table.
 
     Raises
     ------
@@ -52,12 +52,11 @@ def explore(source: Any) -> Report:
     if isinstance(source, str | os.PathLike) and Path(source).is_dir():
         source = open_run(source)
     if hasattr(source, "bound_model"):
-        return Report(explorer_of(source), alive=True)
-    return Report(explorer_of(decisions(source) if _decides(source) else network(source)), alive=True)
+        return Report(explorer_of(source), alive=True, static=source._repr_html_)
+    shown = network_or_decisions(source)
+    static = shown._repr_html_ if isinstance(shown, Network) else partial(_drawn, shown)
+    return Report(explorer_of(shown), alive=True, static=static)
 
 
-def _decides(source: Any) -> bool:
-    """Whether a model, or the file of one, has decisions."""
-    if isinstance(source, str | os.PathLike) and not is_network_file(source):
-        source = model_file.read(source).model
-    return isinstance(source, Model) and isinstance(source.model, BayesNet) and bool(source.model.decisions)
+def _drawn(diagram: InfluenceDiagram) -> str:
+    return image(influence_svg(diagram, solve(diagram)), f"influence diagram {diagram.name}")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from bayeslab.errors import BayeslabError
@@ -18,7 +19,7 @@ from bayeslab.report.edge_threshold import edge_panel
 from bayeslab.report.explorer import network_panel
 from bayeslab.report.markup import EMPTY, Markup, details, element, joined, paragraph, table
 from bayeslab.results import pictures
-from bayeslab.results.clusters import listing
+from bayeslab.results.clusters import clusters, listing
 from bayeslab.results.field import field_of
 from bayeslab.results.fitted import Fitted
 from bayeslab.results.learner import learner_of
@@ -106,7 +107,9 @@ def _figure(fit: Reported, what: str, least: int = 1) -> Markup:
         return paragraph(f"There is no picture: {error.message}.", class_="mute")
     says = _SHOWS.get("terms" if least > 1 else what, what)
     alt = f"{says}; a table follows where there is one"
-    return element("figure", element("img", src=source, alt=alt, class_="picture"), element("figcaption", f"{says}."))
+    image = element("img", src=source, alt=alt, class_="picture")
+    framed = element("div", image, class_="scroll", tabindex=0, role="group", aria_label=f"picture: {says}")
+    return element("figure", framed, element("figcaption", f"{says}."))
 
 
 def _image(drawn: Any) -> str:
@@ -160,7 +163,12 @@ def _clusters(fit: Fitted) -> Markup:
         return paragraph(
             f"Clusters of more than {_CLUSTERED:,} rows are listed by bayeslab show --clusters.", class_="mute"
         )
-    return _of_frame(listing(fit), "Clusters of the point estimate of the partition", index=False)
+    made = _of_frame(listing(fit), "Clusters of the point estimate of the partition", index=False)
+    partition, labels = fit.group("clusters", clusters)["partition"].to_numpy(), fit.data.labels
+    names = labels.get(fit.data.dataset.rows, np.arange(1, len(partition) + 1))
+    rows = [(str(k + 1), ", ".join(map(str, names[partition == k]))) for k in range(int(partition.max()) + 1)]
+    heading = "Rows of each cluster"
+    return joined([made, details(heading, table(["cluster", "its rows"], rows, caption=heading, class_="words"))])
 
 
 def _states(fit: Fitted) -> Markup:

@@ -11,7 +11,7 @@ from html import escape
 
 from bayeslab.errors import printable
 
-__all__ = ["EMPTY", "Markup", "details", "element", "joined", "paragraph", "table", "text"]
+__all__ = ["EMPTY", "Markup", "details", "element", "fits_page", "joined", "paragraph", "table", "text"]
 
 type Attribute = str | float | bool | None
 
@@ -23,6 +23,8 @@ class Markup(str):
 
 
 EMPTY = Markup("")
+# Maximum size of the large part of a page in bytes, so that the page stays below 3 MB.
+_BYTES = 2_900_000
 _VOID = frozenset({"br", "img", "input", "meta"})
 
 
@@ -37,6 +39,11 @@ def text(value: object) -> Markup:
 def joined(parts: Iterable[object], by: str = "") -> Markup:
     """Concatenated parts; parts that are not markup are escaped."""
     return Markup(text(by).join(text(part) for part in parts))
+
+
+def fits_page(content: Markup, share: float = 1.0) -> bool:
+    """Whether content takes at most a share of the size of a page."""
+    return len(content.encode()) <= share * _BYTES
 
 
 def element(name: str, /, *inside: object, **attributes: Attribute) -> Markup:
@@ -72,9 +79,9 @@ def paragraph(*inside: object, class_: str | None = None) -> Markup:
     return element("p", *inside, class_=class_)
 
 
-def details(heading: object, *inside: object, open_: bool = False) -> Markup:
-    """Content that is folded under a heading."""
-    return element("details", element("summary", heading), *inside, open=open_)
+def details(heading: object, *inside: object, open_: bool = False, class_: str | None = None) -> Markup:
+    """Content that is folded under a heading; with the class ``long`` it stays so on paper."""
+    return element("details", element("summary", heading), *inside, open=open_, class_=class_)
 
 
 def table(
@@ -93,11 +100,17 @@ def table(
     caption
         The caption of the table.
     class_
-        A class of the table: ``words`` for cells of text, which are left-aligned and wrapped.
+        A class of the table: ``words`` for cells of text, which are left-aligned and wrapped, and on phones lie below
+        one another, each beside its heading.
     """
+    labels = [str(cell) if class_ == "words" and len(headings) > 2 else None for cell in headings[1:]]
     head = element("thead", element("tr", *(element("th", cell, scope="col") for cell in headings)))
     body = [
-        element("tr", element("th", first, scope="row"), *(element("td", cell) for cell in rest))
+        element(
+            "tr",
+            element("th", first, scope="row"),
+            *(element("td", cell, data_label=label) for cell, label in zip(rest, labels, strict=True)),
+        )
         for first, *rest in rows
     ]
     parts = [element("caption", caption)] if caption else []

@@ -28,8 +28,8 @@ type Array = NDArray[np.float64]
 PROBABILITIES = (0.5, 0.89, 0.95)
 # Maximum numbers of rows in the table, of forest plots, of rows in each, and of densities.
 _ROWS, _FORESTS, _FOREST_ROWS, _DENSITIES = 2_000, 8, 40, 12
-# Maximum length of a prior in the table.
-_TEXT = 60
+# Maximum length of a prior in the table; the section on the model has all of it.
+_TEXT = 40
 # Number of rows of the table that are not folded, and of regions of practical equivalence that are listed.
 _VISIBLE, _REGIONS = 30, 12
 
@@ -157,19 +157,21 @@ def _table(frame: pd.DataFrame, priors: Priors, most: int) -> Markup:
             cells.append(words if status == "pass" else element("b", words, class_=status))
         if with_priors:
             text = priors.text(line.label)
-            cells.append(element("span", shorten(text, _TEXT), title=text, class_="mute") if text else "–")
+            cells.append(element("span", shorten(text, _TEXT), title=text, class_="prior mute") if text else "–")
         rows.append((line.label, *cells))
     caption = f"{n:,} quantities" if n != 1 else "One quantity"
-    made = table(["", *names], rows, caption=caption, class_="sortable")
+    made = table(["quantity", *names], rows, caption=caption, class_="sortable quantities")
     note = [paragraph(f"Left out for size: {', '.join(left_out)}.", class_="mute")] if left_out else []
     if len(rows) <= _VISIBLE:
         return joined([made, *note])
     few = table(
-        ["", *names],
+        ["quantity", *names],
         rows[: _VISIBLE // 2],
         caption=f"The first {_VISIBLE // 2} of {n:,} quantities",
+        class_="quantities",
     )
-    return joined([few, details(f"all {len(rows):,} rows" if not left_out else f"{len(rows):,} rows", made), *note])
+    heading = f"all {len(rows):,} rows" if not left_out else f"{len(rows):,} rows"
+    return joined([few, details(heading, made, class_="long"), *note])
 
 
 def _columns(head: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import BayeslabError
 from bayeslab.report import charts, left_out
-from bayeslab.report.contract import Reported
+from bayeslab.report.contract import Reported, record
 from bayeslab.report.markup import EMPTY, Markup, element, joined, paragraph, table
-from bayeslab.results.fitted import Fitted
 from bayeslab.results.ppc import STATISTICS, replications, two_sided
+from bayeslab.results.thinned import thinned
 
-__all__ = ["section", "thinned"]
+__all__ = ["section"]
 
 type Array = NDArray[np.float64]
 
@@ -23,21 +23,6 @@ _DRAWS, _OUTCOMES, _CELLS = 1_000, 6, 20_000_000
 _STATISTICS = ("mean", "sd", "min", "max")
 # p-values to be marked.
 _SMALL = 0.05
-
-
-def thinned(fit: Reported, most: int) -> tuple[Fitted, int]:
-    """The record of a fit with at most ``most`` evenly spaced draws of all chains together, and their number."""
-    sizes = fit.posterior.sizes
-    n, chains = sizes["draw"], sizes["chain"]
-    kept = max(1, min(n, most // max(chains, 1)))
-    tree = fit.data_tree.copy()
-    if kept < n and "parent_sets" not in tree.children and "partitions" not in tree.children:
-        at = np.unique(np.linspace(0, n - 1, kept).astype(int))
-        for name, group in list(tree.children.items()):
-            if group.sizes.get("draw") == n:
-                tree[name] = group.isel(draw=at)
-        n = len(at)
-    return Fitted(fit.bound_model, tree, fit.verdict, fit.info, fit.folder), n * chains
 
 
 class Checked(NamedTuple):
@@ -52,7 +37,7 @@ def section(fit: Reported) -> Checked:
     if fit.model.model.is_learner:
         return Checked(EMPTY, False)
     rows = sum(int(np.size(column.values)) for column in fit.data.dataset.columns.values()) or 1
-    few, n_draws = thinned(fit, int(np.clip(_CELLS // rows, 100, _DRAWS)))
+    few, n_draws = thinned(record(fit), int(np.clip(_CELLS // rows, 100, _DRAWS)))
     try:
         both = replications(few, "posterior")
     except BayeslabError as error:
@@ -64,7 +49,8 @@ def section(fit: Reported) -> Checked:
         if column is None or not column.text:
             lines += [_line(name, word, observed, drawn) for word in _STATISTICS]
     thin = "" if n_draws >= fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] else ", evenly spaced"
-    about = f"Data that the fit would produce, at {n_draws:,} posterior draws{thin}, beside the observed data."
+    at = f"{n_draws:,} posterior draws{thin}" if n_draws > 1 else "the point estimate"
+    about = f"Data that the fit would produce, at {at}, beside the observed data."
     parts: list[object] = [paragraph(about), element("div", *pictures, class_="charts")]
     if lines:
         heads = ["outcome", "statistic", "data", "replications", "89 % interval", "p-value"]

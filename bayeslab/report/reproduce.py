@@ -56,10 +56,10 @@ def facts(info: Mapping[str, Any]) -> Markup:
         each = ", ".join(f"{stage} {seconds(value)}" for stage, value in info["timings"].items())
         rows.append(("time", f"{seconds(total)}: {each}"))
     rows.append(("versions", ", ".join(f"{name} {version}" for name, version in info["versions"].items())))
-    made = table(["", "value"], rows, caption="The run", class_="words")
+    made = table(["what", "value"], rows, caption="The run", class_="words")
     digests = [("model", info["model_digest"]), *list(info["data_digests"].items())[:_DIGESTS]]
     shown = [(name, element("code", digest)) for name, digest in digests]
     left = len(info["data_digests"]) - _DIGESTS
     note = paragraph(f"{left:,} more columns are not shown.", class_="mute") if left > 0 else EMPTY
     caption = "SHA-256 of the model and of each column"
-    return joined([made, details("digests", table(["", "SHA-256"], shown, caption=caption, class_="words"), note)])
+    return joined([made, details("digests", table(["part", "SHA-256"], shown, caption=caption, class_="words"), note)])

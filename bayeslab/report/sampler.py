@@ -53,7 +53,7 @@ def section(fit: Reported, quantities: Quantities) -> Markup:
         (label, *(f"{row[c]:.3f}" if c == "r_hat" else f"{row[c]:,.0f}" for c in columns))
         for label, row in zip(worst.index, worst.to_dict("records"), strict=True)
     ]
-    figures = joined([table(["", *columns], rows, caption="Fewest effective draws"), *_statistics(fit)])
+    figures = joined([table(["quantity", *columns], rows, caption="Fewest effective draws"), *_statistics(fit)])
     return details(
         "traces, ranks and effective sample sizes",
         paragraph(about),
@@ -137,8 +137,8 @@ def _statistics(fit: Reported) -> list[Markup]:
         columns[heading] = [f"{v:.0f}" if how == "sum" else f"{v:.3g}" for v in shown]
     if not columns:
         return []
-    rows = [(f"chain {k}", *cells) for k, cells in enumerate(zip(*columns.values(), strict=True))]
-    return [table(["", *columns], rows, caption="The sampler by chain")]
+    rows = [(str(k), *cells) for k, cells in enumerate(zip(*columns.values(), strict=True))]
+    return [table(["chain", *columns], rows, caption="The sampler by chain")]
 
 
 def _number(n: int, noun: str) -> str:

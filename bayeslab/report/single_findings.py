@@ -76,6 +76,7 @@ def too_large(net: Network) -> OptionError:
     n = sum(len(states) for states in net.states.values())
     return OptionError(
         f"the network is too large for a page, even with single findings only ({len(net.states):,} variables,"
-        f" {n:,} states); bayeslab query answers one question at a time",
+        f" {n:,} states): ask one question at a time by bayeslab query NETWORK --given VARIABLE=STATE, with"
+        " --approximate likelihood_weighting where the exact answer takes too long",
         code="too-large",
     )

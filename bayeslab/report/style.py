@@ -7,11 +7,11 @@ __all__ = ["SCRIPT", "STYLE"]
 STYLE = """
 :root {color-scheme: light dark; --paper: #fff; --ink: #1d2433; --soft: #566071; --line: #c9d0db; --shade: #f3f5f8;
   --accent: #0072b2; --other: #b34a00; --c2: #007a5a; --c3: #9c4a86; --pass: #2e7d32; --warn: #9a5b00; --fail: #c62828}
-@media (prefers-color-scheme: dark) {:root {--paper: #14181f; --ink: #e6e9ee; --soft: #a5afbd; --line: #3d4757;
-  --shade: #1d232d; --accent: #56b4e9; --other: #f0954a; --c2: #3fc79a; --c3: #d99ac5; --pass: #2e7d32;
+@media screen and (prefers-color-scheme: dark) {:root {--paper: #14181f; --ink: #e6e9ee; --soft: #a5afbd;
+  --line: #3d4757; --shade: #1d232d; --accent: #56b4e9; --other: #f0954a; --c2: #3fc79a; --c3: #d99ac5; --pass: #2e7d32;
   --warn: #9a5b00; --fail: #c62828}}
 * {box-sizing: border-box}
-body {margin: 0 auto; max-width: 72em; padding: 1em; font: 15px/1.5 system-ui, sans-serif; color: var(--ink);
+body {margin: 0 auto; max-width: 78em; padding: 1em; font: 15px/1.5 system-ui, sans-serif; color: var(--ink);
   background: var(--paper); overflow-wrap: break-word}
 h1 {font-size: 1.5em; margin: 0 0 .2em} h2 {font-size: 1.2em; margin: 2em 0 .5em; padding-bottom: .2em;
   border-bottom: 1px solid var(--line)} h3 {font-size: 1em; margin: 1.2em 0 .3em}
@@ -26,11 +26,14 @@ a {color: var(--accent)} nav ul {padding: 0; margin: .6em 0; list-style: none; d
 .scroll, .graph, pre {overflow-x: auto; max-width: 100%}
 table {border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .5em 0}
 caption {text-align: left; color: var(--soft); padding: .2em 0;
-  min-width: min(20em, 85vw)} th, td {padding: .2em .9em .2em 0; text-align: right;
+  min-width: min(20em, 85vw); max-width: calc(100vw - 2.2em)} th, td {padding: .2em .9em .2em 0; text-align: right;
   vertical-align: top; white-space: nowrap} thead th {border-bottom: 1px solid var(--line)} th {font-weight: 600}
 th:first-child, .words th, .words td {text-align: left} tbody th {font-weight: 400}
 .words td {white-space: normal; min-width: 5em; max-width: 28em}
 .words th {white-space: normal; min-width: 6em; max-width: 16em}
+.prior {display: inline-block; white-space: normal; max-width: 22em}
+.quantities {font-size: .93em} .quantities :is(th, td) {padding-right: .7em}
+.quantities tbody th {white-space: normal; min-width: 7em; max-width: 24em}
 tbody tr:hover {background: var(--shade)} th button {all: unset; cursor: pointer; font-weight: 600}
 th button:hover {text-decoration: underline} :focus-visible {outline: 2px solid var(--accent); outline-offset: 2px}
 details {margin: .8em 0} summary {cursor: pointer; color: var(--accent)}
@@ -83,13 +86,26 @@ figure {margin: 1em 0; max-width: 100%} figcaption {color: var(--soft); font-siz
 .net .p {text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums}
 .net .bar {background: var(--shade); height: .8em;
   align-self: center} .net .bar span {display: block; height: 100%; background: var(--accent)}
-@media print {body {max-width: none; padding: 0; font-size: 10pt} nav, .search, button.copy {display: none}
-  h2 {break-after: avoid} figure, .chart, tr {break-inside: avoid} .scroll, .graph, pre {overflow: visible}
-  pre {white-space: pre-wrap} table {font-size: 8.5pt}}
+@media print {:root {color-scheme: light} * {print-color-adjust: exact; -webkit-print-color-adjust: exact}
+  body {max-width: none; padding: 0; font-size: 10pt}
+  nav, .search, button.copy, .forest, .value, .net label, .downloads, details:not([open]) {display: none}
+  h2, h3, caption, thead, p:has(+ .charts) {break-after: avoid} tbody tr:first-child {break-before: avoid}
+  figure, .chart, tr, .variable, .whatif, .costs, .edges {break-inside: avoid}
+  .scroll, .graph, pre {overflow: visible} pre {white-space: pre-wrap} table {font-size: 8.5pt}
+  p {orphans: 3; widows: 3} a {color: inherit; text-decoration: none}}
 @media (max-width: 30em) {:is(.whatif, .costs, .edges) label {grid-template-columns: 8em 1fr 3.5em}
   th, td {padding-right: .5em} .words th {min-width: 5em} .words td {min-width: 4em}
   .graph svg {max-width: none !important}
-  body {padding: .7em; font-size: 14px} h1 {font-size: 1.3em}}
+  body {padding: .7em; font-size: 14px} h1 {font-size: 1.3em}
+  .scroll > .picture {min-width: 520px}
+  .quantities th:first-child {position: sticky; left: 0; background: var(--paper);
+    max-width: 45vw; white-space: normal}
+  .words, .words :is(caption, tbody, tr, th, td) {display: block; max-width: none}
+  .words thead {position: absolute; clip-path: inset(50%); height: 1px; width: 1px; overflow: hidden}
+  .words tr {border-top: 1px solid var(--line); padding: .3em 0}
+  .words td {position: relative; padding-left: 8.5em; min-height: 1.6em}
+  .words td::before {content: attr(data-label); position: absolute; left: 0; width: 8em; color: var(--soft)}
+  .words td:not([data-label]) {padding-left: 1em}}
 """
 
 # Sorting by a click on a heading, and a search for rows. Without scripts the table is not sorted.
@@ -105,7 +121,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     : typeof a === "number" ? -1 : typeof b === "number" ? 1 : a.localeCompare(b, undefined, {numeric: true});
   [...table.tHead.rows[0].cells].forEach((head, k) => {
     const button = document.createElement("button");
-    button.type = "button"; button.textContent = head.textContent || "name";
+    button.type = "button"; button.textContent = head.textContent;
     button.title = "sort by this column"; head.replaceChildren(button);
     button.addEventListener("click", () => {
       const up = head.getAttribute("aria-sort") !== "ascending";
@@ -417,7 +433,7 @@ for (const panel of document.querySelectorAll(".forest")) {
     if (shown.length) {
       svg.append(drawing("line", {x1: start, x2: width - 10, y1: base, y2: base, class: "axis"}));
       const rough = (high - low) / 4, unit = 10 ** Math.floor(Math.log10(rough));
-      const tick = unit * [1, 2, 5, 10].find((factor) => factor * unit >= rough * 0.999);
+      const tick = unit * [1, 2, 2.5, 5, 10].find((factor) => factor * unit >= rough * 0.999);
       for (let v = Math.ceil(low / tick); v * tick <= high; v++) {
         svg.append(drawing("line", {x1: x(v * tick), x2: x(v * tick), y1: base, y2: base + 4, class: "axis"}),
           drawing("text", {x: x(v * tick), y: base + 16, "text-anchor": "middle", class: "s"}, short(v * tick)));
@@ -455,10 +471,18 @@ for (const button of document.querySelectorAll("button.copy")) {
   });
 }
 for (const note of document.querySelectorAll(".noscript")) note.hidden = true;
+// On paper everything is unfolded except tables of many pages, and headings repeat on each page as text.
 addEventListener("beforeprint", () => {
-  for (const part of document.querySelectorAll("details:not([open])")) {part.open = true; part.dataset.folded = ""}
+  for (const part of document.querySelectorAll("details:not([open], .long)")) {
+    part.open = true; part.dataset.folded = "";
+  }
+  for (const button of document.querySelectorAll("th button")) {
+    const head = button.parentElement;
+    head.replaceChildren(button.textContent); head.button = button;
+  }
 });
 addEventListener("afterprint", () => {
+  for (const head of document.querySelectorAll("th")) if (head.button) head.replaceChildren(head.button);
   for (const part of document.querySelectorAll("details[data-folded]")) {part.open = false; delete part.dataset.folded}
 });
 """

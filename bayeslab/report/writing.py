@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bayeslab.errors import BayeslabError, OptionError
 from bayeslab.files import shown, write_text
-from bayeslab.report.markup import element
+from bayeslab.report.markup import Markup, element, joined, paragraph
 
 __all__ = ["Report", "check_path"]
 
@@ -40,10 +41,13 @@ class Report:
         The text of the page.
     alive : bool
         Whether its script runs in a notebook, in a frame without access to the notebook.
+    static : callable
+        The HTML, without styles and scripts, that notebooks without trust show instead of the page.
     """
 
     html: str
     alive: bool = False
+    static: Callable[[], str] = str
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
         """Write the page to a file, atomically.
@@ -74,7 +78,15 @@ class Report:
         return f"<bayeslab.Report of {len(self.html.encode()):,} bytes; .save('page.html') writes it>"
 
     def _repr_html_(self) -> str:
-        """The page in a frame that cannot reach the notebook; its script runs if the page is alive."""
+        """The page in a frame that cannot reach the notebook; its script runs if the page is alive.
+
+        Notebooks without trust show neither frames nor style sheets: what the style sheet hides appears instead.
+        """
         allowed = "allow-scripts" if self.alive else ""
         title = "page to click on" if self.alive else "report of a fit"
-        return str(element("iframe", srcdoc=self.html, sandbox=allowed, width="100%", height="600", title=title))
+        frame = element("iframe", srcdoc=self.html, sandbox=allowed, width="100%", height="600", title=title)
+        hidden = element("style", Markup(".bayeslab-untrusted {display: none}"))
+        note = paragraph(f"A trusted notebook shows a {title} here; .save('page.html') writes it.")
+        # The HTML of fits and networks is escaped where it is made.
+        instead = element("div", Markup(self.static()), note, class_="bayeslab-untrusted")
+        return str(joined([hidden, instead, frame]))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.errors import OptionError, hint
+from bayeslab.latents.labels.clusters import MOST_PAIRED
 from bayeslab.plots import mixture as plots
 from bayeslab.plots.mixture import em_trace
 from bayeslab.posterior.groups import labelled
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-__all__ = ["clusters", "density", "listing", "plot_clusters", "plot_trace"]
+__all__ = ["applicable", "clusters", "density", "listing", "plot_clusters", "plot_trace"]
 
 PICTURES = ("components", "density", "number", "responsibilities", "together", "trace")
 # Number of points at which a density is plotted, and of draws that it is averaged over.
@@ -35,6 +36,22 @@ def clusters(fit: Fitted) -> xr.Dataset:
     return labelled(
         {n: values for n, (_, values) in made.items()}, dims, labels, {}, {"creation_library": "bayeslab"}
     ).to_dataset()
+
+
+def applicable(fit: Fitted) -> tuple[str, ...]:
+    """The names of the plots that a fit has."""
+    spec, partitions = _mixture(fit), fit.has_group("partitions")
+    regresses = spec.regression is not None
+    few = len(fit.data.labels.get(fit.data.dataset.rows, ())) <= MOST_PAIRED
+    there = {
+        "components": not regresses,
+        "density": len(spec.modelled) == 1 and not regresses and spec.word(spec.modelled[0]) != "categorical",
+        "number": "n_clusters" in fit.posterior,
+        "responsibilities": not partitions,
+        "together": few,
+        "trace": fit.has_group("em") or fit.has_group("variational"),
+    }
+    return tuple(name for name in PICTURES if there[name])
 
 
 def plot_clusters(fit: Fitted, what: str, columns: list[str] | None, reference: float | None) -> Any:

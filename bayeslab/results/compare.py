@@ -283,7 +283,7 @@ def _relative_efficiency(fit: Fitted, draws: Array) -> Array | float:
     if fit.method == "exact" or draws.shape[2] < checks.MIN_DRAWS:
         return 1.0
     n_draws = draws.shape[1] * draws.shape[2]
-    step = max(1, (1 << 22) // n_draws)
+    step = max(1, (1 << 20) // n_draws)
     out = []
     for start in range(0, len(draws), step):
         part = draws[start : start + step]
@@ -307,7 +307,9 @@ def held_out(fit: Fitted, node: str, position: int) -> float | None:
     if fit.method == "gibbs":
         return _held_out_by_gibbs(fit, node, position)
     if fit.bound_model.summing() is not None or fit.bound_model.elimination() is not None:
-        return _held_out_of_sums(fit, node, position)
+        # From a refit with the cell missing: the sum over states and discrete nodes then omits its factor.
+        data = _without_cell(fit, node, position)
+        return None if data is None else _predicted(fit, data, node, position)
     return _held_out_by_engine(fit, node, position)
 
 
@@ -393,12 +395,6 @@ def _predicted(fit: Fitted, data: Any, node: str, position: int) -> float | None
     except DataError:
         return None
     return _across(terms.reshape(*terms.shape[:2], -1)[..., position].ravel(), _at(fit, node, position))
-
-
-def _held_out_of_sums(fit: Fitted, node: str, position: int) -> float | None:
-    """From a refit with the cell missing: the sum over states and discrete nodes then omits its factor."""
-    data = _without_cell(fit, node, position)
-    return None if data is None else _predicted(fit, data, node, position)
 
 
 def _without_cell(fit: Fitted, node: str, position: int) -> Data | None:

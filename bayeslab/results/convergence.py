@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 
 # A smaller range, relative to the value, is rounding error, as on the diagonal of a correlation matrix.
 CONSTANT = 1e-12
-BATCH = 1 << 20  # draws processed at a time: 8 MB, about the size of a cache
+BATCH = 1 << 18  # draws processed at a time: 2 MB, of which statistics make some twenty arrays
 
 
 # The posterior as blocks of plain numbers

@@ -153,6 +153,14 @@ def _numbers(values: np.ndarray) -> np.ndarray:
     return values.astype(float) if values.dtype.kind in "iuf" else np.arange(len(values), dtype=float)
 
 
+def has_transitions(posterior: Posterior) -> bool:
+    """Whether a model has states with one matrix of transitions, or one for each of several chains."""
+    if not isinstance(posterior, HMMPosterior) or posterior.spec.states == "continuous" or posterior.spec.order != 1:
+        return False
+    chain = posterior.resolved.chain
+    return not (isinstance(chain, ProductChain) and chain.coupling == "coupled")
+
+
 def plot_transitions(source: Any, data: Any = None) -> Figure:
     """Plot the transition diagram: states on a circle, the width of arrows by transition probability.
 
@@ -169,18 +177,15 @@ def plot_transitions(source: Any, data: Any = None) -> Figure:
     resolved = posterior.resolved
     parameters = resolved.chain.complete(posterior_mean(resolved, draws))
     if isinstance(resolved.chain, ProductChain):
-        return _diagrams(resolved.chain, parameters)
+        # Plot one diagram for each of several chains.
+        if resolved.chain.coupling == "coupled":
+            raise ModelError(
+                "the next state of a chain depends on all chains, so a chain has no diagram; see summary",
+                code="not-applicable",
+            )
+        named = zip(resolved.chain.names, resolved.chain.levels, strict=True)
+        return draw_diagrams(
+            {name: (parameters[f"transition_{name}"], [str(s) for s in levels]) for name, levels in named}
+        )
     matrix = parameters["transition"]
     return draw_transitions(matrix, [str(s) for s in resolved.states])
-
-
-def _diagrams(chain: Any, parameters: dict[str, np.ndarray]) -> Figure:
-    """Plot one diagram for each of several chains."""
-
-    if chain.coupling == "coupled":
-        raise ModelError(
-            "the next state of a chain depends on all chains, so a chain has no diagram; see summary",
-            code="not-applicable",
-        )
-    named = zip(chain.names, chain.levels, strict=True)
-    return draw_diagrams({name: (parameters[f"transition_{name}"], [str(s) for s in levels]) for name, levels in named})

@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-__all__ = ["features", "plot_features"]
+__all__ = ["applicable", "features", "plot_features"]
 
 PICTURES = ("loadings", "images", "rows", "number")
+
+
+def applicable(fit: Fitted) -> tuple[str, ...]:
+    """The names of the plots that a fit has; images need a shape, which only :func:`plot_features` takes."""
+    return ("loadings", "rows", *(["number"] if "n_features" in fit.posterior else []))
 
 
 def features(fit: Fitted, data: Any = None) -> xr.Dataset:

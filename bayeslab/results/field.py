@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-__all__ = ["FittedField", "field_of"]
+__all__ = ["FittedField", "applicable", "field_of"]
 
 
 def field_of(fit: Fitted) -> FittedField:
@@ -23,6 +23,11 @@ def field_of(fit: Fitted) -> FittedField:
             "the model has no undirected field: that is the family markov_random_field", code="not-applicable"
         )
     return FittedField(fit)
+
+
+def applicable(fit: Fitted) -> tuple[str, ...]:
+    """The names of the plots that a fit has."""
+    return ("most_probable", "probabilities") if FittedField(fit).is_image else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +80,12 @@ class FittedField:
             )
         return float(self.fit.data_tree["partition"]["log_partition"])
 
+    @property
+    def is_image(self) -> bool:
+        """Whether the first variable of the field is an array with rows and columns."""
+        name = str(next(iter(self.probabilities().data_vars)))
+        return self.probabilities()[name].ndim == 3
+
     def plot(self, what: Literal["most_probable", "probabilities"] = "most_probable") -> Figure:
         """Plot an image: the most probable labels, or the probability of the last state; a matplotlib figure.
 
@@ -89,7 +100,7 @@ class FittedField:
             )
         words = self.most_probable()
         name = str(next(iter(words.data_vars)))
-        if words[name].ndim != 2:
+        if not self.is_image:
             raise OptionError("the field is not an image; fit.field.probabilities() has numbers", code="not-applicable")
         chances = self.probabilities()[name]
         if what == "probabilities":

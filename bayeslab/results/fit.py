@@ -26,6 +26,7 @@ from bayeslab.results.fitted import Fitted, joined, log_evidence
 from bayeslab.results.functions import Functions, functions_of
 from bayeslab.results.on_demand import on_demand
 from bayeslab.results.render import Table, exact_summary, fit_html, pick_rows, summary, summary_table
+from bayeslab.results.responses import alone
 from bayeslab.results.rope import with_shares
 from bayeslab.results.verdict import Verdict
 
@@ -653,6 +654,24 @@ class Fit(Fitted):
         """
         return grid(self, columns, counterfactual=counterfactual, **named)
 
+    def outcome(self, name: str) -> Fit:
+        """The fit of one of several responses, as that of a regression by itself.
+
+        It has the draws of this fit under the names of a regression (``b`` for ``y_b``), and its methods: effects,
+        :meth:`r2`, predictions given the responses that are its predictors.
+
+        Parameters
+        ----------
+        name
+            The response.
+
+        Raises
+        ------
+        OptionError
+            There is no such response, or the family has none with regressions of their own.
+        """
+        return Fit.of(alone(self, name))
+
     def predictions(
         self,
         newdata: Any = None,
@@ -1184,7 +1203,7 @@ class Fit(Fitted):
 
         if path is not None:
             check_path(path, force=force)
-        made = Report(html_of({self.model.name: self}, rope))
+        made = Report(html_of({self.model.name: self}, rope), static=self._repr_html_)
         if path is not None:
             made.save(path, force=force)
         return made
@@ -1212,7 +1231,7 @@ class Fit(Fitted):
         """
         from bayeslab.report.page import explorer_of
 
-        return Report(explorer_of(self), alive=True)
+        return Report(explorer_of(self), alive=True, static=self._repr_html_)
 
     def __repr__(self) -> str:
         sizes = self.light_group("posterior").sizes

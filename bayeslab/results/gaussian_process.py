@@ -26,7 +26,7 @@ from bayeslab.streams import stream
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FittedProcess", "process_of"]
+__all__ = ["FittedProcess", "applicable", "process_of"]
 
 PICTURES = ("function", "components", "leave_one_out")
 
@@ -45,6 +45,13 @@ def process_of(fit: Fitted) -> FittedProcess:
             f"the family {fit.model.model.family} has no function that is a Gaussian process", code="other-family"
         )
     return FittedProcess(fit)
+
+
+def applicable(fit: Fitted) -> tuple[str, ...]:
+    """The names of the plots that a fit has."""
+    resolved = _posterior(fit).resolved
+    numeric = len(resolved.kernel.categorical) < len(resolved.kernel.columns)
+    return (*(["function", "components"] if numeric else []), *(["leave_one_out"] if resolved.gaussian else []))
 
 
 def _posterior(fit: Fitted) -> GaussianProcessPosterior:

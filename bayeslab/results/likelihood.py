@@ -18,17 +18,14 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.blas import one_blas_thread
 from bayeslab.errors import BayeslabError, DataError, ModelError
 from bayeslab.posterior.machine.arrays import NotLowered
-from bayeslab.results.fitted import posterior_values
-
-if TYPE_CHECKING:
-    from bayeslab.results.fitted import Fitted
+from bayeslab.results.fitted import Fitted, posterior_values
 
 __all__ = ["MaximumLikelihood", "aic", "bic", "description_bits", "effective_parameters", "hypothesis_bits", "maximise"]
 

@@ -10,20 +10,31 @@ import numpy as np
 from bayeslab.errors import BayeslabError, OptionError, hint, listed
 from bayeslab.labelled import Group, of_dataset
 from bayeslab.plots import draws as plots
-from bayeslab.results import clusters, convergence, features, gaussian_process, structure_draws, topics
+from bayeslab.results import (
+    clusters,
+    convergence,
+    features,
+    field,
+    gaussian_process,
+    ppc,
+    states,
+    structure_draws,
+    topics,
+)
 from bayeslab.results.effects.predictors import expectation_of
-from bayeslab.results.ppc import CHECKS, STATISTICS
+from bayeslab.results.fitted import Fitted
+from bayeslab.results.predict import prior_groups
 
 __all__ = ["draw", "first", "kinds"]
 
-# Plots by the view that the fit has; the first suits the model.
-_OF_VIEWS: Mapping[str, Sequence[str]] = {
-    "clusters": clusters.PICTURES,
-    "states": ("path", "transitions", "trace"),
-    "function": gaussian_process.PICTURES,
-    "features": features.PICTURES,
-    "topics": topics.PICTURES,
-    "field": ("most_probable", "probabilities"),
+# The plots that a fit has, by its view; the first suits the model.
+_OF_VIEWS: Mapping[str, Callable[[Fitted], Sequence[str]]] = {
+    "clusters": clusters.applicable,
+    "states": states.applicable,
+    "function": gaussian_process.applicable,
+    "features": features.applicable,
+    "topics": topics.applicable,
+    "field": field.applicable,
 }
 # Maximum number of quantities in a plot of panels, in a forest, and in a plot of pairs.
 _PANELS, _ROWS, _PAIRS = 12, 40, 5
@@ -38,30 +49,43 @@ def first(fit: Any) -> str:
 
 def kinds(fit: Any) -> list[str]:
     """Names of the plots that the fit has."""
-    return list(dict.fromkeys([*_of_view(fit), *_of_draws(fit), *_of_predictions(fit), *_of_effects(fit)]))
+    of_draws = [what for what in _of_draws(fit) if what != "prior" or _prior_draws(fit, few=True)]
+    return list(dict.fromkeys([*_of_view(fit), *of_draws, *_of_predictions(fit), *_of_effects(fit)]))
 
 
 def draw(fit: Any, what: str, columns: Sequence[str] | None, var_names: str | Sequence[str] | None) -> Any:
     """The figure of a plot: see :meth:`bayeslab.results.fit.Fit.plot`."""
-    known = kinds(fit)
-    if what not in known and not (what in CHECKS and _of_predictions(fit)):
-        raise OptionError(
-            f"this run has no picture '{what}'; it has {', '.join(known)}{hint(what, known)}", code="unknown-word"
-        )
     of_view, of_draws = _of_view(fit), _of_draws(fit)
-    if columns and what not in of_view and what not in _of_effects(fit):
-        raise OptionError(f"columns: the picture '{what}' is not over columns of choice", code="not-applicable")
-    if var_names is not None and (what in of_view or what not in of_draws):
-        raise OptionError(f"var_names: the picture '{what}' is not of quantities of choice", code="not-applicable")
     if what in of_view:
+        _refuse(var_names is not None, f"var_names: the picture '{what}' is not of quantities of choice")
         figure = _draw_view(fit, what, columns)
     elif what in of_draws:
+        _refuse(bool(columns), f"columns: the picture '{what}' is not over columns of choice")
+        if what == "prior" and not _prior_draws(fit):
+            raise _lacking(fit, what)
         figure = of_draws[what](fit, [var_names] if isinstance(var_names, str) else var_names)
-    elif what == "effects":
+    elif what == "effects" and _of_effects(fit):
+        _refuse(var_names is not None, f"var_names: the picture '{what}' is not of quantities of choice")
         figure = fit.plot_effects(columns)
     else:
+        if what not in _of_predictions(fit):
+            raise _lacking(fit, what)
+        _refuse(bool(columns), f"columns: the picture '{what}' is not over columns of choice")
+        _refuse(var_names is not None, f"var_names: the picture '{what}' is not of quantities of choice")
         figure = fit.plot_check(_CHECKS.get(what, what))
     return _titled(figure, f"{fit.model.name}: {what.replace('_', ' ')}")
+
+
+def _refuse(wrong: bool, message: str) -> None:
+    if wrong:
+        raise OptionError(message, code="not-applicable")
+
+
+def _lacking(fit: Any, what: str) -> OptionError:
+    known = kinds(fit)
+    return OptionError(
+        f"this run has no picture '{what}'; it has {', '.join(known)}{hint(what, known)}", code="unknown-word"
+    )
 
 
 def _titled(figure: Any, title: str) -> Any:
@@ -81,9 +105,7 @@ def _of_view(fit: Any) -> Sequence[str]:
     view = fit.bound_model.view
     if view == "learner":
         return tuple(fit.learner.pictures)
-    # Traces of these views are those of an iteration; draws have traces of quantities.
-    iterated = fit.has_group("em") or fit.has_group("variational")
-    return [what for what in _OF_VIEWS.get(view, ()) if what != "trace" or iterated]
+    return _OF_VIEWS[view](fit) if view in _OF_VIEWS else ()
 
 
 def _draw_view(fit: Any, what: str, columns: Sequence[str] | None) -> Any:
@@ -177,9 +199,22 @@ def _pairs(fit: Any, var_names: Sequence[str] | None) -> Any:
     return plots.pairs(shown, diverging, f"{fit.model.name}: pairs of quantities, divergent steps in orange{some}")
 
 
+def _prior_draws(fit: Any, *, few: bool = False) -> dict[str, np.ndarray]:
+    """Prior draws of the quantities that the posterior has too; with ``few``, a handful to see which there are."""
+    try:
+        if few:
+            prior = prior_groups(fit.bound_model, 8, fit.seed)["prior"]
+        else:
+            fit.prior_predictive()
+            prior = fit.data_tree["prior"].to_dataset()
+    except BayeslabError:
+        return {}
+    both = _quantities(of_dataset(prior))
+    return {name: values for name, values in both.items() if name in _quantities(fit.light_group("posterior"))}
+
+
 def _prior(fit: Any, var_names: Sequence[str] | None) -> Any:
-    fit.prior_predictive()
-    prior = _quantities(of_dataset(fit.data_tree["prior"].to_dataset()))
+    prior = _prior_draws(fit)
     shown, some = _chosen(fit, var_names, len(prior) + _PANELS)
     both = {name: values for name, values in shown.items() if name in prior}
     if not both:
@@ -223,13 +258,8 @@ def _of_draws(fit: Any) -> dict[str, Callable[..., Any]]:
 def _of_predictions(fit: Any) -> list[str]:
     if fit.bound_model.view == "learner" or _has_structures(fit):
         return []
-    observed = [v.values for v in fit.light_group("observed_data").data_vars.values()] if _observed(fit) else []
-    whole = any(values.dtype.kind in "iub" or np.all(values == np.round(values)) for values in observed)
-    return [*_CHECKS, *(["calibration"] if whole else []), *STATISTICS]
-
-
-def _observed(fit: Any) -> bool:
-    return bool(fit.has_group("observed_data"))
+    names = {check: name for name, check in _CHECKS.items()}
+    return [names.get(check, check) for check in ppc.applicable(fit)]
 
 
 def _of_effects(fit: Any) -> list[str]:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from bayeslab.arrays import number, real
 from bayeslab.decisions import loss as losses
 from bayeslab.decisions import scores
-from bayeslab.errors import DataError, OptionError, hint, listed
+from bayeslab.errors import BayeslabError, DataError, OptionError, hint, listed
 from bayeslab.plots import predictive
 from bayeslab.posterior.event_kinds import LEFT, RIGHT
 from bayeslab.results.calibrate import uniform_bands
@@ -43,14 +43,15 @@ from bayeslab.results.predict import (
     values_between,
 )
 from bayeslab.results.psis import smoothed_log_weights
+from bayeslab.results.thinned import thinned
 from bayeslab.streams import stream
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "CHECKS", "STATISTICS", "calibration", "check", "decide", "loo_pit", "quantile_residuals", "replications",
-    "two_sided",
+    "CHECKS", "STATISTICS", "applicable", "calibration", "check", "decide", "loo_pit", "quantile_residuals",
+    "replications", "two_sided",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -83,6 +84,8 @@ STATISTICS: Mapping[str, Callable[[Array], Array]] = {
 
 # Plots of predictive checks, besides those of statistics.
 CHECKS = ("density", "pit", "residuals", "calibration")
+# Number of draws that show which plots a fit has.
+_FEW = 8
 
 
 def two_sided(observed: float, replicated: Array) -> float:
@@ -241,6 +244,35 @@ def quantile_residuals(pit: Array, n_draws: int) -> Array:
        236-244.
     """
     return np.array([NormalDist().inv_cdf(p) for p in np.clip(pit, 0.5 / n_draws, 1 - 0.5 / n_draws)])
+
+
+def applicable(fit: Fitted) -> list[str]:
+    """The names of the plots of checks and statistics that a fit has, found from a few of its draws."""
+    few, _ = thinned(fit, _FEW)
+    try:
+        few.add({"posterior_predictive": posterior_predictive(few, each=1)})
+        name, (observed, drawn) = next(iter(replications(few, "posterior").items()))
+    except BayeslabError:
+        return []
+    whole = bool(np.all(observed == np.round(observed)) and np.all(drawn == np.round(drawn)))
+    out = ["density", *(["pit", "residuals"] if _each_left_out(few, name, len(observed)) else [])]
+    used = fit.bound_model.outcomes_used()
+    out += ["calibration"] if whole and used != "sequence" and name not in fit.data.derive else []
+    column = fit.data.dataset.columns.get(name)
+    if column is None or not column.text:
+        out += [word for word in STATISTICS if word != "zeros" or whole or (observed == 0).any()]
+    return out
+
+
+def _each_left_out(fit: Fitted, name: str, n: int) -> bool:
+    """Whether each of ``n`` observations of an outcome has a log likelihood, at each of several draws."""
+    if fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] < 2:
+        return False
+    try:
+        terms = log_likelihood(fit)
+    except BayeslabError:
+        return False
+    return name in terms and terms[name].isel(chain=0, draw=0).size == n
 
 
 def plot_check(fit: Fitted, what: str, node: str | None) -> Any:

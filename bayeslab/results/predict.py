@@ -189,12 +189,18 @@ def _of_levels(draws: Any, wanted: Mapping[str, np.ndarray]) -> Any:
     return draws
 
 
-def posterior_predictive(fit: Fitted) -> xr.Dataset:
-    """Replications of the observed nodes for the data of the fit."""
+def posterior_predictive(fit: Fitted, each: int | None = None) -> xr.Dataset:
+    """Replications of the observed nodes for the data of the fit.
+
+    Parameters
+    ----------
+    each
+        Number of replications at each draw; None: one, or many at a point estimate.
+    """
     fit.data.refuse_folded("replications")
     if fit.has_group("parent_sets"):
         return replications(fit, fit.data, fit.seed)
-    return _draws(fit, fit.bound_model, fit.seed, _replications(fit, fit.data))
+    return _draws(fit, fit.bound_model, fit.seed, each or _replications(fit, fit.data))
 
 
 def _draws(fit: Fitted, posterior: Posterior, seed: int, each: int = 1, *, open_cells: bool = False) -> xr.Dataset:
@@ -227,7 +233,7 @@ def _unobserved(
             f"'{needed}' has an improper prior and no draws for these data: it cannot be predicted for new levels",
             code="improper",
         )
-    _warn_of_unused(nodes, given, posterior.data, names)
+    _warn_of_unused(nodes, given, posterior, names)
     return nodes, given
 
 
@@ -330,19 +336,19 @@ def _states_given(
     return {name: np.concatenate([one[name] for one in drawn]) for name in drawn[0] if name in lacking}
 
 
-def _warn_of_unused(nodes: Generative, given: Mapping[str, np.ndarray], data: Data, names: list[str]) -> None:
+def _warn_of_unused(nodes: Generative, given: Mapping[str, np.ndarray], posterior: Posterior, names: list[str]) -> None:
     """Warn if some outcomes are given but do not inform the predictions of the others.
 
     The others are columns without any observed cell, and the empty cells of columns whose rows share something hidden.
     """
-    absent = {n: c.absent() for n in names if (c := data.dataset.columns.get(n)) is not None}
+    columns, free = posterior.data.dataset.columns, set(nodes.random)
+    absent = {n: c.absent() for n in names if (c := columns.get(n)) is not None}
     present = [n for n, mask in absent.items() if not mask.all()]
-    free = set(nodes.random)
     hidden = free - given.keys() - set(names)
     partial = hidden and any(absent[n].any() for n in present)
     if len(present) == len(names) and not partial:
         return
-    if unused := [n for n in present if n in free]:
+    if unused := [n for n in present if n in free and n not in posterior.outcomes_as_predictors()]:
         warnings.warn(
             f"{listed(unused)} of the new rows {'is' if len(unused) == 1 else 'are'} drawn anew and not used: what is"
             f" hidden in new rows is not learnt from them; fit them with the other rows, the cells to be predicted"

@@ -31,7 +31,7 @@ __all__ = ["good_k", "leave_one_out", "pareto_fit", "pareto_smoothed", "smoothed
 
 Array = NDArray[np.float64]
 
-_BATCH = 1 << 22  # numbers processed at a time
+_BATCH = 1 << 20  # numbers processed at a time
 # If the relative effective sample size is larger than this, the weights count as equal.
 _ALIKE = 0.99
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bayeslab.errors import OptionError
 from bayeslab.posterior.averaging import AVERAGED
-from bayeslab.results.decode import decode, plot_states, plot_transitions
+from bayeslab.results.decode import decode, has_transitions, plot_states, plot_transitions
 from bayeslab.results.fitted import Fitted
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["States", "states_of"]
+__all__ = ["States", "applicable", "states_of"]
 
 
 def states_of(fit: Fitted) -> States:
@@ -26,6 +26,13 @@ def states_of(fit: Fitted) -> States:
             code="not-applicable",
         )
     return States(fit)
+
+
+def applicable(fit: Fitted) -> tuple[str, ...]:
+    """The names of the plots that a fit has."""
+    iterated = fit.has_group("em") or fit.has_group("variational")
+    there = {"path": True, "transitions": has_transitions(fit.bound_model), "trace": iterated}
+    return tuple(name for name, applies in there.items() if applies)
 
 
 @dataclass(frozen=True, eq=False)

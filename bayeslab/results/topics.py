@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["PICTURES", "FittedTopics", "HeldOut", "predicted", "rich_table", "topics_of"]
+__all__ = ["PICTURES", "FittedTopics", "HeldOut", "applicable", "predicted", "rich_table", "topics_of"]
 
 PICTURES = ("words", "shares", "documents", "map", "days")
 # For predictions: maximum number of draws of topics, approximate number of draws of proportions, and of word visits.
@@ -96,6 +96,12 @@ def topics_of(fit: Fitted) -> FittedTopics:
     if not isinstance(fit.bound_model, TopicsPosterior):
         raise OptionError(f"a fit of the family {fit.model.model.family} has no topics", code="other-family")
     return FittedTopics(fit)
+
+
+def applicable(fit: Fitted) -> tuple[str, ...]:
+    """The names of the plots that a fit has."""
+    topics = topics_of(fit)
+    return tuple(name for name in PICTURES if topics.n_topics and (name != "days" or topics.has_days))
 
 
 def _posterior(fit: Fitted) -> TopicsPosterior:
@@ -330,6 +336,11 @@ class FittedTopics:
         columns = pd.Index(np.arange(1, self.n_topics + 1), name="topic")
         return pd.DataFrame(self.theta, index=pd.Index(self.documents, name=self.dim), columns=columns)
 
+    @property
+    def has_days(self) -> bool:
+        """Whether the documents have days."""
+        return "day_share" in self._group
+
     def days(self) -> pd.DataFrame:
         """Means and standard deviations of the topics' shares by day, one row per day and topic.
 
@@ -342,7 +353,7 @@ class FittedTopics:
         """
         import pandas as pd
 
-        if "day_share" not in self._group:
+        if not self.has_days:
             raise OptionError("documents have no days: the model names their column with `time`", code="not-applicable")
         mean, sd = (self._group[name].to_numpy() for name in ("day_share", "day_share_sd"))
         days = self._group["day"].to_numpy()

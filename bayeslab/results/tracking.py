@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.errors import BayeslabError, OptionError
+from bayeslab.plots.svg import shorten
 from bayeslab.results.fitted import log_evidence
 
 if TYPE_CHECKING:
@@ -20,24 +21,33 @@ _LONGEST = 6_000
 
 
 def check_tracker(name: str | None) -> None:
-    """Check the name of a tracker and that its package is installed, before any work.
+    """Check the name of a tracker, that its package is installed and that its store answers, before any work.
 
     Raises
     ------
     OptionError
         The tracker is unknown.
     BayeslabError
-        The package is not installed.
+        The package is not installed, or its store cannot be used.
     """
     if name is None:
         return
     if name != "mlflow":
         raise OptionError(f"log_to is mlflow or None, not {name!r}", code="unknown-word")
     try:
-        import mlflow  # noqa: F401
+        import mlflow
     except ImportError:
         raise BayeslabError(
             "log_to='mlflow' needs MLflow: pip install 'bayeslab[mlflow]'", code="not-installed"
+        ) from None
+    try:
+        mlflow.MlflowClient().search_experiments(max_results=1)
+    except mlflow.MlflowException as error:
+        reason = " ".join(str(error).split())
+        raise BayeslabError(
+            f"the store of MLflow at {mlflow.get_tracking_uri()} cannot be used: {shorten(reason, 200)}; the variable"
+            " MLFLOW_TRACKING_URI names another",
+            code="cannot-write",
         ) from None
 
 

@@ -423,6 +423,8 @@ class RunFolder:
                 tree = xr.open_datatree(path, engine="zarr", consolidated=False)
                 loaded = tree.load()
                 tree.close()
+            if "posterior" not in loaded.children:
+                raise RunError("its group 'posterior' is lost", code="damaged")
             return xr.DataTree.from_dict({name: _restored(loaded[name].to_dataset()) for name in loaded.children})
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
+from bayeslab.data.cells import MISSING_WORDS, number_in
+from bayeslab.data.dataset import Column, slip_of
 from bayeslab.data.duckdb_tables import DuckTable, quoted
 from bayeslab.errors import DataError, hint
 from bayeslab.structure.constraints import members_of
@@ -79,6 +82,7 @@ def _states(table: DuckTable, names: Sequence[str], states: dict[str, Sequence[A
     """States of each column: the given states, or those that occur; numbers are sorted numerically."""
     connection, given, where = table.connection, table.rows, table.where
     out: dict[str, tuple[str, ...]] = {}
+    text = given.startswith("read_csv")
     gone = ", ".join(f"COUNT(*) - COUNT({quoted(name)})" for name in names)
     missing = connection.execute(f"SELECT {gone} FROM {given}").fetchone()
     for name, lost in zip(names, missing, strict=True):
@@ -96,7 +100,11 @@ def _states(table: DuckTable, names: Sequence[str], states: dict[str, Sequence[A
         )
         words = _sorted([row[0] for row in connection.execute(f"SELECT v FROM {place}").fetchall()])
         occurring = [_shown(word) for word in words]
-        levels = tuple(map(str, states.get(name, occurring)))
+        if text:
+            column = quoted(name)
+            often = dict(connection.execute(f"SELECT {column}, COUNT(*) FROM {given} GROUP BY 1").fetchall())
+            occurring = _as_read(name, [(word, often[word]) for word in words], name in states, where)
+        levels = tuple(map(str, states.get(name, _sorted([*set(occurring)]) if text else occurring)))
         odd = set(occurring) - set(levels)
         if odd:
             word = min(odd)
@@ -113,10 +121,44 @@ def _states(table: DuckTable, names: Sequence[str], states: dict[str, Sequence[A
     return out
 
 
+def _as_read(name: str, counted: list[tuple[str, int]], declared: bool, where: str) -> list[str]:
+    """The states of the words of a text file, as a table in memory has them: ``1`` of ``1``, ``1.0`` and `` 1``.
+
+    Raises
+    ------
+    DataError
+        Words are missing cells once spaces are removed, or are no states: dates, numbers with marks, fractions, a
+        stray word among numbers.
+    """
+    words = [word.strip() for word, _ in counted]
+    place = f"column '{name}'"
+    if lost := sum(n for word, (_, n) in zip(words, counted, strict=True) if word in {"", *MISSING_WORDS}):
+        raise DataError(f"{place} has {lost:,} missing cell{'s' * (lost > 1)}", where=where, code="missing")
+    numbers = [number for word in words if (number := number_in(word)) is not None]
+    codes = any(word[0] == "0" and len(word) > 1 for word in words) and all(word.isdigit() for word in words)
+    if len(numbers) == len(words) and not codes:
+        if fraction := next((word for word, x in zip(words, numbers, strict=True) if not x.is_integer()), None):
+            raise DataError(
+                f"{place} holds numbers that are not whole ({fraction}), and DuckDB counts states: sort them into"
+                " classes, or count in memory",
+                where=where,
+                code="not-states",
+            )
+        return [str(int(number)) for number in numbers]
+    if not declared:
+        most = max(n for _, n in counted)
+        cells = np.repeat(words, [max(1, round(1000 * n / most)) for _, n in counted])
+        if slip := slip_of(name, Column(cells, None)):
+            # Neither rows nor counts are those of the file.
+            message = re.sub(r", row \d+| in row \d+|(?<=\()row \d+: |, and \d+ of \d+ cells are", "", slip)
+            raise DataError(message, where=where, code="odd-cell")
+    return words
+
+
 def _sorted(words: list[Any]) -> list[Any]:
-    """Sort words; if all words of a text file are numbers, sort them numerically."""
+    """Sort words; if all words of a text file are numbers, sort them numerically; ``01`` is before ``1``."""
     try:
-        return sorted(words, key=float)
+        return sorted(words, key=lambda word: (float(word), word))
     except ValueError:
         return sorted(words)
 

@@ -1,7 +1,7 @@
 """Regressions of an exam that brms and Stan answered: log densities at its points, and posteriors by NUTS.
 
 Of the 22 those are here whose formulas have no part that a regression lacks: autocorrelation,
-several responses, unequal discrimination. Smooths, Gaussian processes, monotonic effects and measurement error are in
+unequal discrimination. Several responses, smooths, Gaussian processes, monotonic effects and measurement error are in
 ``test_brms_terms.py``.
 """
 

@@ -19,6 +19,7 @@ import bayeslab as bl
 from bayeslab.posterior.machine.density import MachineDensity
 from bayeslab.preparation import Source
 from tests.conformance.references import SHARED, require
+from tests.densities import value_at
 
 FOLDER = SHARED / "conformance" / "brms"
 
@@ -309,3 +310,65 @@ def test_log_likelihoods_of_a_process_are_those_of_the_exam():
         assert likelihoods.sum() == pytest.approx(point["log_likelihood"], abs=1e-6)
         expected = posterior.expectation().values(draws, "response")[0, :5]
         np.testing.assert_allclose(expected, point["expected_first_rows"], atol=1e-6)
+
+
+# ------------------------------------------------------------------------------------ several responses
+
+
+def two() -> bl.Model:
+    """A normal and a Poisson response whose group effects are correlated."""
+    normal = {"Intercept": "Normal(0, 2)", "b": "Normal(0, 2)", "sd_g": "HalfNormal(1)", "sigma": "Exponential(1)"}
+    count = {"Intercept": "Normal(0, 1)", "b": "Normal(0, 1)", "sd_g": "HalfNormal(1)"}
+    responses = {
+        "y": {"formula": "y ~ x + (1 | p | g)", "priors": normal},
+        "k": {"formula": "k ~ x + (1 | p | g)", "priors": count, "likelihood": "poisson"},
+    }
+    return bl.Model(data={"rows": "row"}, model=bl.Regressions(responses=responses, priors={"corr_g_p": 2}))
+
+
+def test_log_densities_of_two_responses_are_those_of_the_exam():
+    rows = table("sim_mv_mixed")
+    density = MachineDensity(Source(two()).posterior(rows).machine_model(), lambda: None)
+    groups = sorted(rows["g"].unique())
+    for point in known("sim_mv_mixed", "points.json")["points"]:
+        values = point["values"]
+        sds = np.array([values[f"sd_g__{name}_Intercept"] for name in ("y", "k")])
+        rho = values["cor_g__y_Intercept__k_Intercept"]
+        lower = np.array([[1, 0], [rho, np.sqrt(1 - rho**2)]])
+        effects = np.array([[values[f"r_g__{name}[{g},Intercept]"] for name in ("y", "k")] for g in groups])
+        raw = np.linalg.solve(sds[:, None] * lower, effects.T).T
+        at = {f"{name}_{word}": values[f"b_{name}_{label}"] for name in ("y", "k")
+              for word, label in (("Intercept", "Intercept"), ("b", "x"))}  # fmt: skip
+        at |= {"y_sd_g": sds[0], "k_sd_g": sds[1], "y_sigma": values["sigma_y"], "_raw_g_p": raw}
+        whole = value_at(density, at | {"_chol_g_p": lower[np.tril_indices(2)]})
+        # The lengths of the factor's rows are a device, with the density of LogNormal(0, 0.1) at 1.
+        device = 2 * stats.lognorm(0.1).logpdf(1.0) + 0.5 * np.log1p(-(rho**2)) + stats.norm.logpdf(raw).sum()
+        assert whole - device == pytest.approx(point["log_prior"] + point["log_likelihood"], abs=1e-6)
+
+
+@pytest.mark.slow(why="conformance")
+def test_nuts_has_the_exams_posterior_of_two_responses():
+    fit = bl.fit(two(), table("sim_mv_mixed"), "nuts", runs=None, seed=1, progress=False, draws=2_000)
+    reference, posterior = known("sim_mv_mixed", "reference.json"), fit.posterior
+    draws = {"sigma_y": posterior["y_sigma"], "cor_g__y_Intercept__k_Intercept": posterior["corr_g_p"][..., 0, 1]}
+    for name in ("y", "k"):
+        draws |= {
+            f"b_{name}_Intercept": posterior[f"{name}_Intercept"], f"b_{name}_x": posterior[f"{name}_b"][..., 0],
+            f"sd_g__{name}_Intercept": posterior[f"{name}_sd_g"],
+        }  # fmt: skip
+    close({name: values.to_numpy() for name, values in draws.items()}, reference["parameters"])
+    assert set(draws) == set(reference["parameters"])
+    effects = {f"r_g__{name}[{g},Intercept]": posterior[f"{name}_u_g"].sel(g=g).to_numpy() for name, g in
+               (("y", "g01"), ("y", "g40"), ("k", "g40"))}  # fmt: skip
+    close(effects, reference["latent"])
+    new = table("sim_mv_mixed", "newdata.csv")
+    for name in ("y", "k"):
+        means = np.asarray(fit.outcome(name).predictions(new).draws)
+        chains = np.moveaxis(means.reshape(4, -1, len(new)), -1, 0)
+        close({f"row{k + 1}:{name}": values for k, values in enumerate(chains)}, reference["predictions"])
+    # Predictions are the same, with the noise of single responses.
+    table_of = fit.predict(new).set_index(["node", "row"])
+    for k in range(len(new)):
+        for name in ("y", "k"):
+            mean, row = reference["predictions"][f"row{k + 1}:{name}"]["mean"], table_of.loc[(name, k)]
+            assert abs(row["mean"] - mean) < 5 * row["sd"] / np.sqrt(8_000)

@@ -192,13 +192,11 @@ def test_a_model_that_the_machine_does_not_know_is_left_to_pytensor():
 
 
 def test_a_short_form_without_a_program_says_so():
-    process = {"family": "gaussian_process", "target": "y", "kernel": "ExpQuad(x)", "approximation": "hsgp"}
-    spec = bl.Model(model=process)
-    source = Source(spec)
-    bound = source.bound(pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, 2.0, 4.0, 5.0]}))
-    known, note = machine_of(posterior_of(spec, bound), type("Options", (), {"backend": "auto"})())
+    source = Source(bl.Model(model={"family": "topics", "text": "text", "topics": 2}))
+    bound = source.bound(pd.DataFrame({"text": ["sun rain sun", "rain wind", "sun sun wind"]}))
+    known, note = machine_of(posterior_of(source.model, bound), type("Options", (), {"backend": "auto"})())
     assert known is None
-    assert "approximation: hsgp" in note
+    assert "topics" in note
 
 
 @pytest.mark.slow(why="processes")

@@ -11,7 +11,7 @@ from scipy import stats
 
 import bayeslab as bl
 from bayeslab.families import hmm
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.model import hidden_of
 from bayeslab.language.writer import PYMC
 from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states, smooth
 from bayeslab.posterior.density import Density

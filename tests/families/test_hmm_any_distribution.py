@@ -11,7 +11,7 @@ from scipy import stats
 import bayeslab as bl
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.families import hmm
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.model import hidden_of
 from bayeslab.posterior.chains.decoding import posterior_mean
 from bayeslab.posterior.density import Density
 from tests.families._climb import climbed

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayeslab as bl
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.model import hidden_of
 
 INITIAL, MOVES = np.array([0.6, 0.4]), np.array([[0.9, 0.1], [0.3, 0.7]])
 

@@ -10,8 +10,7 @@ from scipy import optimize, stats
 
 import bayeslab as bl
 from bayeslab.families import hmm
-from bayeslab.families.hmm import choice as hmm_choice
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.model import hidden_of, settled
 from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states
 from bayeslab.posterior.chains import choice as choice_of_states
 from bayeslab.posterior.chains.choice import split_of
@@ -48,7 +47,7 @@ SEVERAL, SINGLE = series(15, 30, seed=1), series(1, 500, seed=2)
 def chosen(table, **content):
     declared = model(**content)
     data = bound(declared, table)
-    _, choice = hmm_choice.settled(declared, data)
+    _, choice = settled(declared, data)
     assert choice is not None and choice.best == hidden_of(declared, data).n_states
     return choice
 

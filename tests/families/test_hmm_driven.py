@@ -9,7 +9,7 @@ from scipy.special import log_softmax, softmax
 
 import bayeslab as bl
 from bayeslab.families import hmm
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.model import hidden_of
 from bayeslab.posterior.transforms import unconstrained
 from tests.families._climb import climbed
 from tests.families._interpreted import Interpreted

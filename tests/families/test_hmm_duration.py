@@ -10,9 +10,10 @@ from scipy import stats
 
 import bayeslab as bl
 from bayeslab.families import hmm
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.model import hidden_of
 from bayeslab.latents.chains import duration, forward_backward
 from bayeslab.latents.chains.duration import SemiMarkovChain, simulate_segments
+from bayeslab.preparation import Source
 from tests.families._climb import climbed
 from tests.families._interpreted import Interpreted
 from tests.latents.test_duration import truth
@@ -371,3 +372,13 @@ def test_tables_of_more_durations_than_can_be_learned_are_refused():
         bl.fit(model(durations=100_000), table, method="em", runs=None)
     bl.check(model(durations=10_000), table)
     bl.check(model(durations={"longest": 100_000, "law": "poisson"}), table)
+
+
+@pytest.mark.parametrize("longest", [20, 100_000])
+def test_check_forecasts_the_time_of_durations(longest):
+    """A hundred thousand durations of a law take seconds for each evaluation."""
+    data = {"y": np.random.default_rng(1).normal(size=300)}
+    model = bl.Model(model=bl.HMM(columns=["y"], states=2, durations={"longest": longest, "law": "poisson"}))
+    forecast = Source(model).posterior(data).forecast()
+    assert forecast["nuts"].endswith("of one core")
+    assert ("beyond the longest sequence, 300 rows" in forecast["an evaluation"]) == (longest > 300)

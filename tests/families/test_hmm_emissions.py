@@ -11,7 +11,7 @@ from scipy import stats
 import bayeslab as bl
 from bayeslab.distributions.emissions import gaussian
 from bayeslab.families import hmm
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.model import hidden_of
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from tests.families._interpreted import Interpreted
 from tests.families._models import two_states as model

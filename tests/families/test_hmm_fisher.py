@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import bayeslab as bl
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.model import hidden_of
 
 N = 12
 COLUMNS = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.model import hidden_of
 from bayeslab.families.hmm.truncation import based, limited
 from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states
 from bayeslab.latents.labels.clusters import adjusted_rand_index

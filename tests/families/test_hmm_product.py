@@ -10,7 +10,7 @@ from scipy import optimize, stats
 
 import bayeslab as bl
 from bayeslab.families import hmm
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.model import hidden_of
 from bayeslab.posterior.chains import product_labels
 from bayeslab.posterior.observed.additive import AdditiveGaussian
 from bayeslab.posterior.transforms import constrained

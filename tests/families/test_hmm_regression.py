@@ -8,7 +8,7 @@ from scipy import stats
 
 import bayeslab as bl
 from bayeslab.families import hmm
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.model import hidden_of
 from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states, smooth
 from bayeslab.posterior.transforms import unconstrained
 from tests.families._climb import climbed

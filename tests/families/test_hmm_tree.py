@@ -9,7 +9,7 @@ from scipy import stats
 
 import bayeslab as bl
 from bayeslab.families import hmm
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.model import hidden_of
 from bayeslab.latents.chains import hidden_tree
 from bayeslab.latents.chains.forward_backward import HiddenChain
 from bayeslab.latents.chains.hidden_tree import Forest

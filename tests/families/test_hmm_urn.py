@@ -9,7 +9,7 @@ import pytest
 
 import bayeslab as bl
 from bayeslab.families import hmm
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.model import hidden_of
 from bayeslab.fitting import bound
 from bayeslab.latents.chains.forward_backward import HiddenChain
 from bayeslab.results.decode import decode

@@ -162,7 +162,7 @@ def test_probabilities_of_measured_rows_are_refused():
         ("y ~ me(x, 0)", "model.wrong-arguments", "positive number; given: 0"),
         ("y ~ me(log(x), e)", "model.wrong-arguments", "takes a column"),
         ("y ~ me(x, less)", "data.out-of-range", "'less' .* in row 1"),
-        ("y ~ me(g, e)", "data.not-numbers", "'g' holds text"),
+        ("y ~ me(g, e)", "data.not-numbers", "'g' holds names"),
         ("y ~ log(me(x, e))", "model.misplaced", "a separate term"),
         ("y ~ (me(x, e) | g)", "model.misplaced", "outside of the brackets"),
         ("y ~ me(x, e):me(z, e)", "model.misplaced", "no interaction with another"),

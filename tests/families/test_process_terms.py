@@ -157,7 +157,7 @@ def test_values_beyond_the_domain_are_refused(fit):
     [
         ("y ~ gp(w)", "model.unknown-column", "'w'"),
         ("y ~ gp(one)", "data.constant", "constant"),
-        ("y ~ gp(g)", "data.not-numbers", "'g' holds text"),
+        ("y ~ gp(g)", "data.not-numbers", "'g' holds names"),
         ("y ~ gp(x, by=year)", "data.not-states", "'year' holds numbers"),
         ("y ~ gp(x, c=0.5)", "model.wrong-arguments", "above 0.5"),
         ("y ~ gp(x, c='a')", "model.wrong-arguments", "c is a number"),

@@ -29,7 +29,7 @@ KEYS: dict[str, list] = {
     "weights": [None, "w"],
     "censored": [None, "status"],
     "missing": [None, "z"],
-    "shrinkage": [None, "ridge", "lasso", "horseshoe"],
+    "shrinkage": [None, "ridge", "lasso", "horseshoe", "r2d2"],
     "priors": ["default", "written", "fixed"],
     "gaps": [False, True],
     "trials": ["n", "9"],
@@ -52,7 +52,7 @@ def _allowed(case: dict, kept: set[str]) -> dict:
         "censored": likelihood not in ("gaussian", "student_t", "beta", "gamma", "Weibull", "Laplace", "ExGaussian"),
         "missing": case["right"] != "x * z",
         "priors": case["priors"] == "fixed" and likelihood not in ("gaussian", "student_t", "ExGaussian"),
-        "shrinkage": case["shrinkage"] == "horseshoe" and case["priors"] != "default",
+        "shrinkage": case["shrinkage"] in ("horseshoe", "r2d2") and case["priors"] != "default",
         "group": likelihood == "categorical",
         "further": likelihood not in FURTHER or (likelihood == "gaussian" and case["priors"] == "fixed"),
     }

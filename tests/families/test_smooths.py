@@ -301,7 +301,7 @@ def test_an_unknown_level_of_a_new_row_is_refused(by):
         ("y ~ s(w)", "model.unknown-column", "'w'"),
         ("y ~ s(x, by=w)", "model.unknown-column", "'w'"),
         ("y ~ s(few)", "data.too-few", "k=10 .* there are 5: use k=5"),
-        ("y ~ s(g)", "data.not-numbers", "'g' holds text"),
+        ("y ~ s(g)", "data.not-numbers", "'g' holds names"),
         ("y ~ s(x, by=year)", "data.not-states", "'year' holds numbers"),
         ("y ~ s(x, by=2)", "model.wrong-arguments", "takes a column"),
         ("y ~ s(x, k=2)", "model.wrong-arguments", "from 3 to 1,000, not 2"),

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bayeslab.latents.networks.counting import Families, distinct_rows, distinct_words, family_counts, skipped_weight
+from bayeslab.latents.networks.counting import Families, family_counts, skipped_weight
 from bayeslab.latents.networks.incomplete_rows import IncompleteRows
 from bayeslab.latents.networks.network import DiscreteNetwork
 from tests.refusals import refused
@@ -114,33 +114,6 @@ def test_codes_of_another_shape_or_kind_are_refused():
         family_counts(np.array([[1.0, 0.0]]), [2, 2], [(0, 1)])
     with refused("data.wrong-length", "3.*1"):
         family_counts(np.array([[1, 0]]), [2, 2], [(0, 1)], np.ones(3))
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.int64])
-def test_distinct_rows_are_those_of_numpy(kind):
-    rng = np.random.default_rng(3)
-    codes = rng.integers(-1, 3, (4000, 5)).astype(kind)
-    weights = rng.gamma(1.0, size=len(codes))
-    unique, inverse = np.unique(codes, axis=0, return_inverse=True)
-    for given in (None, weights):
-        rows, total = distinct_rows(codes, given)
-        order = np.lexsort(rows.T[::-1])
-        np.testing.assert_array_equal(rows[order], unique)
-        np.testing.assert_allclose(total[order], np.bincount(inverse.ravel(), given))
-
-
-def test_distinct_words_are_those_of_numpy():
-    rng = np.random.default_rng(4)
-    words = rng.choice(np.array(["", "yes", "no", "ja ", "größer", "yes2", "\U0001f600"]), 3000)
-    distinct, which = distinct_words(words)
-    np.testing.assert_array_equal(distinct[which], words)
-    np.testing.assert_array_equal(np.sort(distinct), np.unique(words))
-    assert distinct_words(np.array([], dtype="U3"))[0].size == 0
-
-
-def test_distinct_rows_keep_the_order_of_first_appearance():
-    rows, weights = distinct_rows(np.array([[1, 0], [0, 1], [1, 0], [-1, 0]]))
-    assert rows.tolist() == [[1, 0], [0, 1], [-1, 0]] and weights.tolist() == [2, 1, 1]
 
 
 @pytest.mark.parametrize(("completions", "budget"), [(10**6, 0), (0, 10**6), (8, 10**6), (0, 0), (8, 0), (4, 30)])

@@ -38,7 +38,7 @@ def triangle(*columns: str) -> dict:
 BARTLETT = triangle("eruptions", "waiting")
 #: Models that come with the package whose short form expands.
 SHORT = (
-    "absences", "birth_weight", "braking", "crime", "diabetes", "gasoline", "housing", "insurance", "longley", "orange",
+    "absences", "airquality_path", "birth_weight", "braking", "crime", "diabetes", "gasoline", "housing", "insurance", "longley", "orange",
     "phones", "radon_formula", "sleep", "trees", "women_1", "women_2", "women_3",
 )  # fmt: skip
 
@@ -193,6 +193,8 @@ GENERATED: dict[str, dict] = {
     "ridge": {"formula": "y ~ x + z", "shrinkage": "ridge"},
     "lasso": {"formula": "y ~ x + z + k", "shrinkage": "lasso", "priors": {"z": "Normal(0, 1)"}},
     "horseshoe": {"formula": "status ~ x + z", "likelihood": "bernoulli", "shrinkage": "horseshoe"},
+    "r2d2": {"formula": "y ~ x + z + k", "shrinkage": "r2d2", "priors": {"R2": "Beta(2, 4)"}},
+    "r2d2 of categories": {"formula": "k ~ x + z", "likelihood": "categorical", "shrinkage": "r2d2"},
     "priors": {
         "formula": "y ~ x + z",
         "priors": {"x": "Normal(1, s)", "z": "StudentT(3, 0, 1)", "s": "HalfNormal(1)", "sigma2": "InverseGamma(3, 3)"},
@@ -217,6 +219,7 @@ GENERATED: dict[str, dict] = {
         "formula": {"mu": "y ~ gap", "sigma": "~ 0 + k"}, "missing": {"gap": "Normal(0, 1)"},
         "priors": {"sigma": {"b": "Normal(0, 1)"}},
     },
+    "r2d2 of one slope, and sigma": {"formula": {"mu": "y ~ x", "sigma": "~ x"}, "shrinkage": "r2d2"},
     "horseshoe and sigma": {"formula": {"mu": "y ~ x + z", "sigma": "~ x"}, "shrinkage": "horseshoe"},
     "more zeros": {"formula": {"mu": "count ~ x", "psi": "~ z"}, "likelihood": "ZeroInflatedPoisson"},
     "sigma, censored": {"formula": {"mu": "y ~ x", "sigma": "~ x"}, "censored": "seen"},

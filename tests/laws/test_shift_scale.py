@@ -10,6 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayeslab as bl
@@ -21,6 +22,8 @@ from bayeslab.families import graph as graphs
 from bayeslab.families import learner as learners
 from bayeslab.families import regression as regressions
 from bayeslab.language.spec import Model
+from bayeslab.posterior.machine.density import MachineDensity
+from bayeslab.preparation import Source
 from tests.refusals import refused
 
 RNG = np.random.default_rng(1)
@@ -459,3 +462,31 @@ def test_em_shifted_and_scaled(kind):
     after = estimated(spec, {name: values * 2.0**30 for name, values in own.items()}, "em")
     for name in before.keys() & shifted:
         np.testing.assert_allclose(after[name] / 2.0**30, before[name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize(
+    "term", ["(1 | g)", "(1 + x | g)", "(1 | mm(g, h))", "icar(W, g)", "bym2(W, g)", "car(W, g) + s(z, k=5)"]
+)
+def test_the_density_of_sums_of_rows_moves_with_the_response(term, offset):
+    """Effects of all groups add up to the intercept, which alone is to take a response far from zero."""
+    neighbours = {"one": np.array(list("abcde")), "other": np.array(list("bcdef"))}
+    table = {"x": np.tile(X, 4), "z": np.tile(Z, 4), "g": np.tile(G, 4), "h": np.tile(np.roll(G, 1), 4)}
+    densities = []
+    for shift in (0.0, offset):
+        data = pd.DataFrame({**table, "y": np.tile(GROUPED, 4) + shift})
+        priors = {"Intercept": f"Normal({shift}, 2)", "b": "Normal(0, 1)", "sd": "HalfNormal(1)"}
+        priors |= {"sigma": "Exponential(1)"} | ({"sd_s_z": "HalfNormal(1)"} if "s(z" in term else {})
+        model = bl.Model(data={"rows": "row"}, model=bl.Regression(formula=f"y ~ x + {term}", priors=priors))
+        posterior = Source(model).posterior({"row": data, "W": pd.DataFrame(neighbours)})
+        assert posterior.lowered.summable
+        densities.append(MachineDensity(posterior.machine_model(), lambda: None))
+    one, other = densities
+    for _ in range(3):
+        at = {name: dyadic(0.4 * RNG.normal(size=shape)) for name, shape in zip(one.names, one.shapes, strict=True)}
+        (value, slopes), (moved, theirs) = (
+            one(one.flat(at)),
+            other(other.flat({**at, "Intercept": at["Intercept"] + offset})),
+        )
+        assert moved == pytest.approx(value, rel=1e-9)
+        np.testing.assert_allclose(theirs, slopes, rtol=1e-6, atol=1e-6)

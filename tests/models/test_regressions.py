@@ -14,7 +14,7 @@ from scipy import optimize, special, stats
 import bayeslab as bl
 from tests.models.shipped import MODELS, table
 
-FILES = sorted(file for file in MODELS.glob("*.yaml") if "family: regression" in file.read_text())
+FILES = sorted(file for file in MODELS.glob("*.yaml") if "family: regression\n" in file.read_text())
 NAMES = [file.stem for file in FILES]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bayeslab as bl
@@ -55,6 +56,9 @@ for (const e of document.querySelectorAll("svg[role=img]")) {
 for (const e of document.querySelectorAll("table")) {
   if (!e.caption || !e.querySelector("th")) faults.push(`table: ${e.textContent.slice(0, 40)}`);
 }
+for (const e of document.querySelectorAll("th")) {
+  if (!e.textContent.trim()) faults.push(`empty heading in: ${e.closest("table").textContent.slice(0, 40)}`);
+}
 let last = 0;
 for (const e of document.querySelectorAll("h1, h2, h3, h4, h5, h6")) {
   const level = Number(e.tagName[1]);
@@ -78,7 +82,9 @@ document.body.dataset.audit = JSON.stringify({faults, texts});
 def audited(page: str, folder: Path, *words: str, dark: bool = False) -> dict:
     """The faults of a page, which a second script at its end finds."""
     if dark:
-        page = page.replace("@media (prefers-color-scheme: dark)", "@media all")
+        light = "@media screen and (prefers-color-scheme: dark)"
+        assert light in page
+        page = page.replace(light, "@media screen")
     shown = dom(scripted(page, AUDIT), folder, *words)
     return json.loads(unescape(re.search(r'data-audit="([^"]*)"', shown)[1]))
 
@@ -112,3 +118,54 @@ def test_the_check_finds_faults(pages, tmp_path):
     found = audited(pages["network"].replace("</main>", f"{bad}</main>"), tmp_path)
     kinds = [fault.partition(":")[0] for fault in found["faults"]]
     assert kinds == ["contrast 1.92", "no name", "img without alt", "table", "h5 after h1"]
+
+
+# Whether tables of words fit into a narrow window, which the page tells the one around it when it has a size.
+NARROW = """
+const measured = setInterval(() => {
+  if (!innerWidth) return;
+  clearInterval(measured);
+  for (const part of document.querySelectorAll("details")) part.open = true;
+  const tables = [...document.querySelectorAll(".words")].map((e) => e.parentElement);
+  const wide = tables.filter((e) => e.scrollWidth > e.clientWidth + 1).length;
+  const shown = {width: innerWidth, tables: tables.length, wide, page: document.documentElement.scrollWidth};
+  parent.postMessage(JSON.stringify(shown), "*");
+}, 20);
+"""
+
+
+@needs_browser
+@pytest.mark.slow(why="processes")
+def test_tables_of_words_fit_a_phone(pages, tmp_path):
+    page = escape(scripted(pages["regression"], NARROW))
+    script = "<script>onmessage = (event) => {document.body.dataset.shown = event.data}</script>"
+    frame = f'<body><iframe width="320" height="600" srcdoc="{page}"></iframe></body>'
+    made = dom(f"<!doctype html>{script}{frame}", tmp_path, "--virtual-time-budget=3000")
+    shown = json.loads(unescape(re.search(r'data-shown="([^"]*)"', made)[1]))
+    assert shown["tables"] > 3 and shown["width"] == 320
+    assert shown["wide"] == 0 and shown["page"] <= 320
+
+
+PRINTED = """
+const state = () => ({buttons: document.querySelectorAll("th button").length,
+  headings: [...document.querySelectorAll("th")].map((e) => e.textContent).join(),
+  folded: document.querySelectorAll("details:not([open])").length,
+  long: document.querySelectorAll("details.long:not([open])").length});
+const states = [state()];
+for (const kind of ["beforeprint", "afterprint"]) {dispatchEvent(new Event(kind)); states.push(state())}
+document.body.dataset.states = JSON.stringify(states);
+"""
+
+
+@needs_browser
+@pytest.mark.slow(why="processes")
+def test_paper_has_everything_unfolded_but_long_tables(tmp_path):
+    nodes = {"mu[g]": "Normal(0, 1)", "y[obs_id]": "Normal(mu[g], 1)"}
+    data = {"g": [f"g{k:02d}" for k in range(40)] * 2, "y": np.linspace(-1, 1, 80)}
+    many = bl.fit(bl.Model(name="many", model=bl.Graph(nodes=nodes)), data, runs=None, progress=False, seed=1)
+    made = dom(scripted(html_of({"many": many}), PRINTED), tmp_path)
+    before, paper, after = json.loads(unescape(re.search(r'data-states="([^"]*)"', made)[1]))
+    # Headings that are buttons are not repeated on the next sheet.
+    assert before["buttons"] > 5 and paper["buttons"] == 0 and paper["headings"] == before["headings"]
+    assert before["folded"] > 1 and paper["folded"] == paper["long"] == 1
+    assert after == before

@@ -10,7 +10,7 @@ import pytest
 
 import bayeslab as bl
 from bayeslab.decisions.influence import InfluenceDiagram
-from bayeslab.report import decisions
+from bayeslab.report import decisions, markup
 from bayeslab.report.page import explorer_of
 from tests.cli.calls import call
 from tests.report.browser import dom, needs_browser, scripted
@@ -107,7 +107,7 @@ def test_findings_before_the_first_decision():
     ("limit", "says"), [("_FINDINGS", "no buttons for 7 states"), ("_BYTES", "too long for a page")]
 )
 def test_large_diagrams_have_no_buttons(monkeypatch, limit, says):
-    monkeypatch.setattr(decisions, limit, 3)
+    monkeypatch.setattr(markup if limit == "_BYTES" else decisions, limit, 3)
     page = Page(explorer_of(clinic()))
     assert says in page.text and "button" not in page.tags and page.values("data-finding") == ["-1"]
 

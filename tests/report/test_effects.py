@@ -14,9 +14,9 @@ import bayeslab as bl
 from bayeslab.errors import DataError
 from bayeslab.report.effects import panel, section
 from bayeslab.report.page import html_of
-from bayeslab.report.predictive import thinned
 from bayeslab.report.what_if import INVERSE, what_if
 from bayeslab.results.effects.quantities import predictions
+from bayeslab.results.thinned import thinned
 from tests.report.browser import attribute, dom, needs_browser
 
 EVIL = '"><script>alert(1)</script>'

@@ -15,9 +15,10 @@ import pytest
 
 import bayeslab as bl
 from bayeslab.errors import OptionError
+from bayeslab.language import model_file
 from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.networks import network
-from bayeslab.report import explorer, single_findings
+from bayeslab.report import explorer, markup, single_findings
 from bayeslab.report.explorer import network_panel
 from bayeslab.report.page import explorer_of
 from tests.cli.calls import call
@@ -25,7 +26,7 @@ from tests.refusals import refused
 from tests.report.browser import attribute, dom, needs_browser, scripted
 from tests.report.test_report import Page, check_safe
 
-ASIA = Path("models/asia.yaml")
+ASIA, OIL = Path("models/asia.yaml"), Path("models/oil.yaml")
 
 
 def shown(html: str) -> dict[tuple[int, int], float]:
@@ -71,7 +72,27 @@ def two():
 def test_pages_in_a_notebook_run_in_a_closed_frame(two):
     assert "data-net=" in two.explore().html
     shown = Page(two.explore()._repr_html_())
-    assert shown.tags == ["iframe"] and shown.values("sandbox") == ["allow-scripts"]
+    assert shown.tags[-1] == "iframe" and shown.values("sandbox") == ["allow-scripts"]
+
+
+def test_a_notebook_without_trust_shows_a_picture_instead(two, tmp_path):
+    html = two.explore()._repr_html_()
+    # JupyterLab removes frames, and style sheets with all inside.
+    sanitised = re.sub(r"<(iframe|style)\b.*?</\1>", "", html, flags=re.DOTALL)
+    assert "data-net" not in sanitised and "trusted notebook" in sanitised
+    assert two._repr_html_() in sanitised
+    # A network and an influence diagram are drawn.
+    for model in (ASIA, OIL):
+        sanitised = re.sub(r"<(iframe|style)\b.*?</\1>", "", bl.explore(model)._repr_html_(), flags=re.DOTALL)
+        assert "data:image/svg+xml" in sanitised
+
+
+def test_a_model_file_is_read_once(monkeypatch):
+    paths = []
+    read = model_file.read
+    monkeypatch.setattr(model_file, "read", lambda path: paths.append(path) or read(path))
+    assert "data-net" in bl.explore(ASIA).html and "Best decisions" in bl.explore(OIL).html
+    assert paths == [ASIA, OIL]
 
 
 def test_a_report_has_single_findings_within_a_quarter_of_the_limits(two, monkeypatch):
@@ -164,7 +185,7 @@ def test_the_table_of_single_findings_is_that_of_queries():
 
 
 @pytest.mark.parametrize(
-    ("module", "limit"), [(single_findings, "_WORK"), (single_findings, "_FINDINGS"), (explorer, "_BYTES")]
+    ("module", "limit"), [(single_findings, "_WORK"), (single_findings, "_FINDINGS"), (markup, "_BYTES")]
 )
 def test_the_largest_networks_have_no_buttons(monkeypatch, module, limit):
     monkeypatch.setattr(explorer, "_CELLS", 4)

@@ -448,7 +448,7 @@ def test_a_page_never_replaces_a_file_unasked(fit, tmp_path):
 
 def test_a_report_in_a_notebook_runs_no_script(fit):
     shown = Page(fit.report()._repr_html_())
-    assert shown.tags == ["iframe"] and shown.values("sandbox") == [""]
+    assert shown.tags[-1] == "iframe" and shown.values("sandbox") == [""]
 
 
 def test_the_command_writes_into_the_run_folder(tmp_path, capsys):
@@ -519,3 +519,11 @@ def test_every_family_has_its_sections(name, options, headings, words):
     for text_ in words:
         assert text_ in page.text
     assert "There is no picture" not in page.text and "There is no table" not in page.text
+
+
+def test_clusters_are_listed_with_their_rows(tmp_path):
+    rows = pd.DataFrame({"who": list("abcdef"), "x": [0.0, 9.0, 0.1, 9.1, 0.2, 9.2]})
+    model = bl.Model(data={"rows": "who"}, model={"family": "mixture", "columns": ["x"], "components": 2}, seed=1)
+    page = Page(bl.fit(model, rows, "em", runs=None, progress=False).report().html)
+    assert "Rows of each cluster" in page.text
+    assert {"a, c, e", "b, d, f"} <= set(re.findall(r"[a-f], [a-f], [a-f]", page.text))

@@ -96,3 +96,44 @@ def test_formats_and_dots_per_inch(fit, capsys, tmp_path, suffix, start):
         assert file.read_bytes().startswith(start)
         sizes.append(int.from_bytes(file.read_bytes()[16:20], "big") if suffix == ".png" else 1)
     assert sizes[1] == pytest.approx(2 * sizes[0], abs=1) or suffix != ".png"
+
+
+COUNTS = {"y": np.concatenate([RNG.poisson(2, 30), RNG.poisson(9, 30)]).tolist()}
+# A file or a model, its data, the method, and kinds that it lacks, though others of its family have them.
+FITS = {
+    "field": ("models/misconception.yaml", None, "exact", {"most_probable", "ppc", "loo_pit", "mean", "prior"}),
+    "topics": ("models/notes.yaml", None, "gibbs", {"days", "ppc", "calibration", "max", "prior"}),
+    "columns": (
+        bl.Model(model={"family": "mixture", "columns": ["x", "y"], "components": 2}),
+        DATA,
+        "gibbs",
+        {"density", "number", "loo_pit", "residuals", "calibration"},
+    ),
+    "process": (
+        bl.Model(model={"family": "mixture", "columns": ["y"], "components": "dirichlet_process"}),
+        DATA,
+        "gibbs",
+        {"responsibilities", "loo_pit", "zeros"},
+    ),
+    "states": (
+        bl.Model(model={"family": "hmm", "columns": ["y"], "states": 2, "emission": "poisson"}),
+        COUNTS,
+        "em",
+        {"loo_pit", "residuals", "calibration", "rank"},
+    ),
+}
+
+
+@pytest.mark.slow(why="large")
+@pytest.mark.parametrize("name", FITS)
+def test_a_fit_names_the_kinds_that_it_has(name):
+    model, data, method, lacking = FITS[name]
+    options = {"draws": 60, "tune": 60, "chains": 2} if method == "gibbs" else {}
+    made = bl.fit(model, data, method, runs=None, progress=False, **({"seed": 1} if data else {}), **options)
+    known = kinds(made)
+    assert known and not lacking & set(known)
+    for kind in known:
+        assert made.plot(kind).axes
+    for kind in lacking:
+        with refused("option.unknown-word", f"no picture '{kind}'; it has {', '.join(known)}"):
+            made.plot(kind)

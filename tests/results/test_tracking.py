@@ -34,6 +34,22 @@ def test_without_the_package(monkeypatch, tmp_path):
 @needs_mlflow
 @pytest.mark.slow(why="processes")
 @pytest.mark.filterwarnings("default")
+def test_a_store_that_cannot_be_used_is_refused_before_the_fit(tmp_path):
+    import mlflow
+
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri("carrier-pigeon://loft")
+    try:
+        with refused("run.cannot-write", "carrier-pigeon://loft cannot be used"):
+            bl.fit(MODEL, DATA, runs=tmp_path, log_to="mlflow", progress=False)
+    finally:
+        mlflow.set_tracking_uri(before)
+    assert not list(tmp_path.iterdir())
+
+
+@needs_mlflow
+@pytest.mark.slow(why="processes")
+@pytest.mark.filterwarnings("default")
 def test_a_fit_in_the_store_of_mlflow(tmp_path, monkeypatch):
     import mlflow
 

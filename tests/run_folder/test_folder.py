@@ -352,6 +352,9 @@ def test_runs_from_before_the_digests_open(run, whole):
     del chain["sha256"], chain["origin"]
     np.savez(run / "chains/chain-0.npz", **chain)
     assert same(draws(run), draws(whole))
+    shutil.rmtree(run / "result.zarr/posterior")
+    with refused("run.damaged", "'posterior'"):
+        bl.open(run)
     shutil.rmtree(run / "result.zarr")
     with pytest.warns(UserWarning, match="it is made again"):
         bl.resume(run, progress=False)

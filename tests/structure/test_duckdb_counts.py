@@ -10,6 +10,7 @@ from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.data import Observations
 from bayeslab.structure.score_table import ScoreTable
 from bayeslab.structure.scores import load
+from bayeslab.structures import read_rows
 from tests.refusals import refused
 
 duckdb = pytest.importorskip("duckdb")
@@ -138,3 +139,41 @@ def test_a_header_alone_has_no_rows(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n")
     with refused("data.no-rows", where=str(tmp_path / "a.csv")):
         counts.observations(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [" 1", "1", "1 ", "2"],
+        ["1.0", "1", "2", "2"],
+        ["-1", "\u22121", "2", "2"],
+        ["01", "1", "01", "1"],
+        ["x ", "x", " y", "y"],
+        ["10", "9", "10", "9"],
+    ],
+)
+def test_cells_of_a_text_file_are_read_as_in_memory(tmp_path, cells):
+    """Each writing of a number, and each space, made a state of its own."""
+    file = tmp_path / "a.csv"
+    file.write_text("a,b\n" + "".join(f"{cell},{'uv'[k % 2]}\n" for k, cell in enumerate(cells)), encoding="utf-8")
+    there, here = counts.observations(file), Observations.of(read_rows(file))
+    assert there.states == here.states
+    rows = [np.repeat(each.codes, each.weights, axis=0) for each in (there, here)]
+    np.testing.assert_array_equal(*(each[np.lexsort(each.T)] for each in rows))
+
+
+@pytest.mark.parametrize(
+    ("cells", "code", "match"),
+    [
+        (["2024-01-01", "2024-01-02", "2024-01-01"], "data.odd-cell", "'2024-01-0[12]' is a date"),
+        (['"1,000"', '"2,000"', '"1,000"'], "data.odd-cell", "a number with marks"),
+        (["1", "2", "?", "1", "1", "2"], "data.odd-cell", "'\\?' is not a number"),
+        (["1.5", "2.5", "1.5"], "data.not-states", "not whole \\(1.5\\)"),
+        (["1", " NA", "2"], "data.missing", "1 missing cell"),
+    ],
+)
+def test_cells_that_are_no_states_are_refused_as_in_memory(tmp_path, cells, code, match):
+    file = tmp_path / "a.csv"
+    file.write_text("a,b\n" + "".join(f"{cell},x\n" for cell in cells))
+    with refused(code, f"'a'.*{match}", where=str(file)):
+        counts.observations(file)

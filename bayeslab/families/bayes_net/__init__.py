@@ -21,6 +21,7 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.decisions.influence import InfluenceDiagram
 from bayeslab.errors import ModelError, hint
+from bayeslab.families import graph as graphs
 from bayeslab.families.bayes_net import unknown_structure
 from bayeslab.families.bayes_net.local_distributions.place import Place
 from bayeslab.families.bayes_net.local_distributions.reading import local, require_memory_of
@@ -72,8 +73,6 @@ def _check_parameters(model: Model, nodes: Mapping[str, Any], paths: Mapping[str
     """Check the shared parameters and their priors, which follow the rules of the family ``graph``."""
     if not nodes:
         return
-    from bayeslab.families import graph as graphs
-
     try:
         graphs.check(model.model_copy(update={"model": graphs.Graph(nodes=dict(nodes))}), set())
     except ModelError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -16,6 +16,7 @@ from bayeslab.families.bayes_net.local_distributions.contract import Local
 from bayeslab.families.bayes_net.local_distributions.reading import local, require_memory_of
 from bayeslab.families.bayes_net.local_distributions.scalars import constant
 from bayeslab.families.bayes_net.normal_nodes import Linear, linears, values_of
+from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
@@ -25,10 +26,17 @@ from bayeslab.language.spec import RESERVED, Model
 from bayeslab.latents.networks.mixed_network import MixedNetwork
 from bayeslab.latents.networks.network import DiscreteNetwork
 
-if TYPE_CHECKING:
-    from bayeslab.families.bayes_net.spec import BayesNet
-
-__all__ = ["Net", "Resolved", "codes_from", "codes_of", "net_of", "parameter_values", "resolved", "state_words"]
+__all__ = [
+    "Net",
+    "Resolved",
+    "codes_from",
+    "codes_of",
+    "column_of",
+    "net_of",
+    "parameter_values",
+    "resolved",
+    "state_words",
+]
 
 # Words for 1 and 0 in columns of truth values.
 _TRUE = frozenset(("true", "yes", "t", "y", "on", "1", "present"))
@@ -322,7 +330,7 @@ def codes_of(spec: BayesNet, data: Data) -> np.ndarray:
     """State numbers of the observed values of each discrete variable."""
     states = {v: tuple(one.states) for v, one in spec.variables.items() if one.states}
     n_rows = len(data.labels.get(data.dataset.rows, ()))
-    return codes_from(states, {v: _column(v, data) for v in states if data.has(v) and v not in spec.hidden}, n_rows)
+    return codes_from(states, {v: column_of(v, data) for v in states if data.has(v) and v not in spec.hidden}, n_rows)
 
 
 def codes_from(states: Mapping[str, tuple[str, ...]], columns: Mapping[str, Column], n_rows: int) -> np.ndarray:
@@ -339,7 +347,8 @@ def state_words(states: Mapping[str, Iterable[Any]]) -> dict[str, frozenset[str]
     return {name: frozenset(map(str, words)) for name, words in states.items()}
 
 
-def _column(name: str, data: Data) -> Column:
+def column_of(name: str, data: Data) -> Column:
+    """The column of a variable: of the table, or computed from others."""
     if name in data.dataset.columns:
         data.look_at(name)
         return data.column(name)

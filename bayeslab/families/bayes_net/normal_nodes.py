@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +25,8 @@ from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.conjugate import NormalInverseGamma
 from bayeslab.families.bayes_net.local_distributions.place import Place
+from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.latents.networks.mixed_network import LinearGaussian
-
-if TYPE_CHECKING:
-    from bayeslab.exact.conjugate import NormalInverseGamma
-    from bayeslab.families.bayes_net.spec import BayesNet
 
 __all__ = ["Linear", "centred", "linears", "prior_of", "values_of"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column
 from bayeslab.errors import DataError, OptionError, listed
-from bayeslab.families.bayes_net import density, unknown_structure
+from bayeslab.families.bayes_net import density, pymc_graph, unknown_structure
 from bayeslab.families.bayes_net.local_distributions.contract import Rows
 from bayeslab.families.bayes_net.net import Net, Resolved, parameter_values, resolved
 from bayeslab.families.bayes_net.spec import BayesNet
@@ -248,8 +248,6 @@ class BayesNetPosterior(Posterior):
         For fitting: its parameters, one node ``evidence`` that sums out hidden variables and missing cells, and a node
         for each continuous variable. Without data, or for simulation: a node for every variable, with the net's edges.
         """
-        from bayeslab.families.bayes_net import pymc_graph
-
         if unknown(self.spec):
             raise sampled("a graph")
         if purpose == "fit" and len(self.resolved.codes):
@@ -261,10 +259,9 @@ class BayesNetPosterior(Posterior):
             raise NotLowered(next(iter(weights)), "weights of the rows of a net")
         if unknown(self.spec):
             raise sampled("a graph")
-        net, codes, *_ = self.resolved
-        if not (net.learned or net.regressions) or not len(codes):
-            raise NotLowered("the net", "nothing to learn, or no data")  # which the graph says with its place
-        return density.machine_model(self.resolved)
+        if not len(self.resolved.codes):
+            raise NotLowered("the net", "no data")
+        return density.machine_model(self.model, self.resolved)
 
     def log_likelihoods(self, draws: Draws) -> Named:
         """Log probability of the observed cells of each row at each draw, with the others summed out."""

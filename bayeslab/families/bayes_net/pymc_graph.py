@@ -6,16 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
-import numpy as np
 
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Dataset
-from bayeslab.errors import ModelError
 from bayeslab.families import graph as graphs
-from bayeslab.families.bayes_net.density import write_evidence, write_rows
+from bayeslab.families.bayes_net.density import check, normal, write_data, write_parameters
 from bayeslab.families.bayes_net.net import Net, Resolved
-from bayeslab.families.bayes_net.normal_nodes import Linear, centred, prior_of
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.expressions import parse
@@ -30,54 +27,14 @@ __all__ = ["with_evidence", "written_out"]
 
 def with_evidence(model: Model, resolved: Resolved) -> pymc.Model:
     """Parameters, and log p(data | parameters) with everything unobserved summed out."""
-    import pymc as pm
     import pytensor.tensor as pt
 
-    net, codes, values, counts = resolved
-    if not net.learned and not net.regressions:
-        raise ModelError(
-            "every table is given, so that there is nothing to learn; `bayeslab query` answers questions",
-            code="nothing-to-fit",
-        )
-    if net.linears and (np.any(codes < 0) or np.any(np.isnan(values))):
-        raise ModelError(
-            "a net with continuous variables needs complete rows here; method em takes missing cells", code="missing"
-        )
+    check(resolved)
     built = _parameters(model, resolved, dims=True)
-    place = {v: k for k, v in enumerate(net.states)}
     with built:
-        value = _values(built, net)
-        tables = {v: pt.as_tensor_variable(t) for v, t in net.tables(value, pt).items()}
-        column = {v: k for k, v in enumerate(net.linears)}
-        for v, node in net.linears.items():
-            mean, sd = _normal(
-                built,
-                node,
-                [codes[:, place[p]] for p in node.discrete],
-                [values[:, column[p]] for p in node.continuous],
-            )
-            pm.Normal(v, mean, sd, observed=values[:, column[v]])
-        if net.states:
-            write_evidence(PYMC, net, codes, tables, counts)
+        tables = resolved.net.tables(_values(built, resolved.net), pt)
+        write_data(PYMC, resolved, {v: pt.as_tensor_variable(table) for v, table in tables.items()})
     return built
-
-
-def _normal(built: pymc.Model, node: Linear, codes: list[Any], values: list[Any]) -> tuple[Any, Any]:
-    """Mean and standard deviation of a continuous variable, given its parents."""
-    import pytensor.tensor as pt
-
-    at = tuple(codes)
-    if node.known is not None:
-        intercept, slopes, sd = (pt.as_tensor_variable(getattr(node.known, k)) for k in ("intercept", "slopes", "sd"))
-    else:
-        names = node.names
-        intercept, sd = built[names[0]], built[names[2]]
-        slopes = built[names[1]] if node.continuous else None
-    mean = intercept[at] if at else intercept
-    for k, value in enumerate(values):
-        slope = slopes[..., k]
-        mean = mean + (slope[at] if at else slope) * value
-    return mean, (sd[at] if at else sd)
 
 
 def written_out(model: Model, resolved: Resolved, data: Data) -> pymc.Model:
@@ -96,7 +53,7 @@ def written_out(model: Model, resolved: Resolved, data: Data) -> pymc.Model:
         for v in nx.lexicographical_topological_sort(net.graph, key=order.index):
             if v in net.linears:
                 node = net.linears[v]
-                mean, sd = _normal(built, node, [built[p] for p in node.discrete], [built[p] for p in node.continuous])
+                mean, sd = normal(PYMC, node, [built[p] for p in node.discrete], [built[p] for p in node.continuous])
                 pm.Normal(v, mean, sd, **({"dims": rows, "shape": n_rows} if n_rows is not None else {}))
                 continue
             table = pt.as_tensor_variable(tables[v])
@@ -127,39 +84,8 @@ def _parameters(model: Model, resolved: Resolved, *, dims: bool) -> pymc.Model:
         for name, values in labels.items():
             if name not in built.coords:
                 built.add_coord(name, values.tolist())
-        for v, one in net.locals.items():
-            if one.rows is not None:
-                write_rows(PYMC, net, v, net.dims(v) if dims else ())
-        for v in net.regressions:
-            _coefficients(net.linears[v], resolved, dims=dims)
+        write_parameters(PYMC, resolved, dims=dims)
     return built
-
-
-def _coefficients(node: Linear, resolved: Resolved, *, dims: bool) -> None:
-    """Intercept, slopes and sd of a continuous variable, under the prior of :mod:`.normal_nodes`."""
-    import pymc as pm
-
-    prior = prior_of(node, resolved.net.linears, resolved.net.measured)
-    intercept, slope, sd = node.names
-    named = node.dims if dims else {}
-
-    def along(name: str) -> dict[str, Any]:
-        return {"dims": named[name]} if name in named else {}
-
-    variance = pm.InverseGamma(f"_variance_{intercept[10:]}", prior.alpha, prior.beta, shape=node.shape)
-    spread = pm.Deterministic(sd, pm.math.sqrt(variance), **along(sd))
-    widths, centres = centred(prior)
-    middle = pm.Normal(f"_middle_{intercept[10:]}", prior.mu[0], spread * widths[0], shape=node.shape)
-    if node.continuous:
-        slopes = pm.Normal(
-            slope,
-            0.0,
-            spread[..., None] * widths[1:],
-            **(along(slope) or {"shape": (*node.shape, len(node.continuous))}),
-        )
-        pm.Deterministic(intercept, middle - (slopes * centres).sum(axis=-1), **along(intercept))
-    else:
-        pm.Deterministic(intercept, middle, **along(intercept))
 
 
 def _values(built: pymc.Model, net: Net) -> Callable[[str], Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -21,10 +21,7 @@ from bayeslab.language.spec import Problem
 from bayeslab.language.spec import Spec as Frozen
 from bayeslab.structure.constraints import Constraints, edge_of
 from bayeslab.structure.jobs import Sampler
-from bayeslab.structure.priors import DEFAULT, EdgePrior, structure_prior
-
-if TYPE_CHECKING:
-    from bayeslab.structure.priors import StructurePrior
+from bayeslab.structure.priors import DEFAULT, EdgePrior, StructurePrior, structure_prior
 
 __all__ = ["HIDDEN", "MOST_PARENTS", "PATH", "Number", "Structure", "as_structure", "sampled", "unknown"]
 

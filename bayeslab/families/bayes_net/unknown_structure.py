@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import networkx as nx
 import numpy as np
@@ -17,6 +17,7 @@ from bayeslab.data.dataset import Column, Dataset
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.families.bayes_net import exact_structure
 from bayeslab.families.bayes_net.net import codes_from
+from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import (
     _SCORE_OPTIONS,
     HIDDEN,
@@ -28,19 +29,15 @@ from bayeslab.families.bayes_net.structure_spec import (
     unknown,
 )
 from bayeslab.language.spec import Model
+from bayeslab.posterior.answer import Plan as ExactPlan
 from bayeslab.structure import score_table, scores
+from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.data import MOST_STATES, Observations, lacking, measured
 from bayeslab.structure.imputing import SCORES, Cells, Imputing, completed
-from bayeslab.structure.score_table import ScoreTable, checked
-
-if TYPE_CHECKING:
-    from bayeslab.families.bayes_net.spec import BayesNet
-    from bayeslab.posterior.answer import Plan as ExactPlan
-    from bayeslab.structure.constraints import Constraints
-    from bayeslab.structure.jobs import Sampler
-    from bayeslab.structure.priors import StructurePrior
-    from bayeslab.structure.score_table import Forecast, Note
-    from bayeslab.structure.scores import LocalScore
+from bayeslab.structure.jobs import Sampler
+from bayeslab.structure.priors import StructurePrior
+from bayeslab.structure.score_table import Forecast, Note, ScoreTable, checked
+from bayeslab.structure.scores import LocalScore
 
 __all__ = ["Plan", "Structure", "as_structure", "plan", "sampled", "unknown"]
 
@@ -232,7 +229,11 @@ def plan(model: Model, data: Data) -> Plan:
     spec: Any = model.model
     structure: Structure = spec.structure
     columns = _columns(spec, data)
-    _check_finite(columns)
+    for name, column in columns.items():
+        if column.values.dtype.kind == "f" and np.any(np.isinf(column.values)):
+            raise DataError(
+                f"column '{name}', row {int(np.argmax(np.isinf(column.values))) + 1} is not finite", code="not-finite"
+            )
     if len(columns) < 2:
         raise DataError(
             f"the data have {len(columns)} columns for a structure; it takes two variables at least", code="too-few"
@@ -281,14 +282,6 @@ def _columns(spec: BayesNet, data: Data) -> dict[str, Column]:
                 code="unknown-column",
             )
     return {name: offered[name] for name in spec.variables}
-
-
-def _check_finite(columns: Mapping[str, Column]) -> None:
-    for name, column in columns.items():
-        if column.values.dtype.kind == "f" and np.any(np.isinf(column.values)):
-            raise DataError(
-                f"column '{name}', row {int(np.argmax(np.isinf(column.values))) + 1} is not finite", code="not-finite"
-            )
 
 
 def _kinds(

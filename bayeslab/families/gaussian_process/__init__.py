@@ -24,7 +24,7 @@ References
 from __future__ import annotations
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import ModelError, hint, unknown_column
 from bayeslab.families.gaussian_process import approximations
 from bayeslab.families.gaussian_process.posterior import GaussianProcessPosterior
 from bayeslab.families.gaussian_process.spec import GaussianProcess, columns_read, kernel_of, mean_formula, target_of
@@ -61,9 +61,7 @@ def check(model: Model, columns: set[str] | None) -> None:
     for key, names in wanted.items():
         for name in sorted(names):
             if name not in columns:
-                raise ModelError(
-                    f"the data have no column '{name}'{hint(name, columns)}", path=("model", key), code="unknown-column"
-                )
+                raise unknown_column(name, columns, ("model", key))
 
 
 def _approximable(spec: GaussianProcess, kernel: Kernel) -> None:

@@ -19,7 +19,7 @@ only, so that a model and its data always give the same approximation.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -27,16 +27,14 @@ import numpy as np
 from bayeslab.errors import ModelError
 from bayeslab.exact.prior_quantiles import quantiles
 from bayeslab.families.gaussian_process.hyperpriors import Scales
+from bayeslab.families.gaussian_process.model import Resolved
+from bayeslab.families.gaussian_process.spec import GaussianProcess
 from bayeslab.latents.gaussian_process import gp_likelihoods as known
 from bayeslab.latents.gaussian_process import hilbert_gp, laplace_gp, linear_sde, sparse_gaussian_process, state_space
 from bayeslab.latents.gaussian_process.covariance import Kernel
+from bayeslab.latents.gaussian_process.gp_likelihoods import Likelihood
 from bayeslab.latents.gaussian_process.hilbert_gp import choose_basis
 from bayeslab.latents.gaussian_process.linear_sde import of_kernel
-
-if TYPE_CHECKING:
-    from bayeslab.families.gaussian_process.model import Resolved
-    from bayeslab.families.gaussian_process.spec import GaussianProcess
-    from bayeslab.latents.gaussian_process.gp_likelihoods import Likelihood
 
 __all__ = [
     "likelihood_of",

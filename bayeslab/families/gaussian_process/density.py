@@ -6,18 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
 from bayeslab.families.graph.priors import program_with_priors
+from bayeslab.families.graph.spectra import roots_of_spectrum
 from bayeslab.language.spec import Model
 from bayeslab.language.writer import Writer
 from bayeslab.latents.gaussian_process.gaussian_process import (
     LOG_LIKELIHOOD,
+    LOG_LIKELIHOOD_OF_PREDICTOR,
     LOG_MARGINAL,
     LOG_MARGINAL_IN_TIME,
     likelihood_words,
 )
 from bayeslab.latents.gaussian_process.state_space import faster_in_time
-from bayeslab.posterior.machine.arrays import NotLowered
 from bayeslab.posterior.machine.model import MachineModel
 
 __all__ = [
@@ -34,15 +36,7 @@ __all__ = [
 
 
 def machine_model(model: Model, resolved: Resolved) -> MachineModel:
-    """Hyperparameters, and the log evidence of the data or the log likelihood of the function, as a program.
-
-    Raises
-    ------
-    NotLowered
-        The machine does not know a part of the model.
-    """
-    if (word := resolved.spec.approximation) is not None:
-        raise NotLowered(resolved.target, f"approximation: {word}, whose evidence has no kernel")
+    """Hyperparameters, and the log evidence of the data or the log likelihood of the function, as a program."""
     writer = program_with_priors(model, resolved.nodes, coordinates(resolved))
     write_intercept(writer, resolved)
     write_evidence(writer, resolved)
@@ -113,6 +107,9 @@ def in_time(resolved: Resolved) -> bool:
 def write_evidence(writer: Writer, resolved: Resolved) -> None:
     """Write the log marginal likelihood, or for outcomes that are not normal the function and its log likelihood."""
     assert resolved.y is not None
+    if resolved.spec.approximation is not None:
+        _write_approximation(writer, resolved)
+        return
     theta, noise, coefficients = parameters(writer, resolved)
     if not resolved.gaussian:
         _write_likelihood(writer, resolved, theta, noise, coefficients)
@@ -129,20 +126,60 @@ def write_evidence(writer: Writer, resolved: Resolved) -> None:
     writer.add("evidence", writer.evidence(LOG_MARGINAL, flat, *arrays))
 
 
+def _write_approximation(writer: Writer, resolved: Resolved) -> None:
+    """Write the approximate log evidence, or with ``hsgp`` the function and its log likelihood."""
+    theta, noise, coefficients = parameters(writer, resolved)
+    if not resolved.gaussian and resolved.spec.approximation == "hsgp":
+        _write_sines(writer, resolved, noise, coefficients)
+        return
+    regression, noises = regression_of(resolved), [noise]
+    if not resolved.gaussian:
+        named = {"sigma": noise}
+        noises = [
+            named[name] if name in named else value_or_zero(writer, resolved, name)
+            for name in regression.likelihood.parameters
+        ]
+    flat = [*theta, *map(_vector, noises), *coefficients]
+    writer.add("evidence", writer.python_evidence(regression.log_marginal, flat))
+
+
+def _write_sines(writer: Writer, resolved: Resolved, noise: Any, coefficients: list[Any]) -> None:
+    """Standard normals that are the weights of fixed functions, and the log likelihood of their sum."""
+    basis = regression_of(resolved).basis
+    hyperparameters = {name: value_of(writer, resolved, name) for name in resolved.kernel.names}
+    given = {n: writer.constant(v) if isinstance(v, float) else v for n, v in hyperparameters.items()}
+    normals = writer.random("_z", "Normal", {"mu": 0.0, "sigma": 1.0}, (basis.n_functions,))
+    weights = normals * roots_of_spectrum(writer.ops, basis, given)
+    predictor = writer.dot(np.ascontiguousarray(basis.features(resolved.x)), weights)
+    if coefficients:
+        predictor = predictor + writer.dot(resolved.design, writer.joined(coefficients))
+    flat = [*map(_vector, _of_likelihood(writer, resolved, noise)), predictor]
+    writer.add("evidence", writer.evidence(LOG_LIKELIHOOD_OF_PREDICTOR, flat, *_rows_of(resolved)))
+
+
+def _of_likelihood(writer: Writer, resolved: Resolved, noise: Any) -> tuple[Any, Any]:
+    """The two parameters of the likelihood, zero where there is none."""
+    return {
+        "student_t": (noise, value_or_zero(writer, resolved, "nu")),
+        "negative_binomial": (value_or_zero(writer, resolved, "alpha"), 0.0),
+    }.get(resolved.spec.likelihood, (0.0, 0.0))
+
+
+def _rows_of(resolved: Resolved) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Outcomes, trials, and the codes of likelihood and link."""
+    assert resolved.y is not None
+    trials = np.ones(resolved.n) if resolved.trials is None else resolved.trials
+    return resolved.y, trials, likelihood_words(resolved.spec.likelihood, resolved.link)
+
+
 def _write_likelihood(
     writer: Writer, resolved: Resolved, theta: list[Any], noise: Any, coefficients: list[Any]
 ) -> None:
     """Standard normals that determine the function at distinct inputs, and the log likelihood of the function."""
     distinct, place = resolved.distinct
-    both = {
-        "student_t": (noise, value_or_zero(writer, resolved, "nu")),
-        "negative_binomial": (value_or_zero(writer, resolved, "alpha"), 0.0),
-    }.get(resolved.spec.likelihood, (0.0, 0.0))
     normals = writer.random("_z", "Normal", {"mu": 0.0, "sigma": 1.0}, (len(distinct),))
-    trials = np.ones(resolved.n) if resolved.trials is None else resolved.trials
-    words = likelihood_words(resolved.spec.likelihood, resolved.link)
     inputs = (*resolved.kernel.program, np.ascontiguousarray(distinct.T), place)
-    assert resolved.y is not None
-    rows = (resolved.y, trials, resolved.design, np.array([resolved.nugget]), words)
-    flat = [*theta, *(_vector(each) for each in both), *coefficients, normals]
+    y, trials, words = _rows_of(resolved)
+    rows = (y, trials, resolved.design, np.array([resolved.nugget]), words)
+    flat = [*theta, *map(_vector, _of_likelihood(writer, resolved, noise)), *coefficients, normals]
     writer.add("evidence", writer.evidence(LOG_LIKELIHOOD, flat, *inputs, *rows))

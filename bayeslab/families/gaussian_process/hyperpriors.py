@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 
 from bayeslab.digits import located
-from bayeslab.errors import ModelError
+from bayeslab.errors import ModelError, errors_at
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
 from bayeslab.latents.gaussian_process.covariance import Parameter
@@ -150,10 +150,8 @@ def refuse_negative(name: str, what: str, text: str) -> None:
         The prior has mass below zero; carries the path of the prior.
     """
     path = ("model", "priors", name)
-    try:
+    with errors_at(path):
         tree = parse(text).tree
-    except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     word = call_name(tree)
     bad = word in _REAL
     if word in ("Uniform", "TruncatedNormal", "Triangular"):

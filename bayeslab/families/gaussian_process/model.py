@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,11 @@ from bayeslab.data.trials import check_trials
 from bayeslab.digits import check_size, located
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.families.gaussian_process.hyperpriors import Scales, default_prior, refuse_negative
-from bayeslab.families.gaussian_process.spec import kernel_of, mean_formula, target_of
+from bayeslab.families.gaussian_process.spec import GaussianProcess, kernel_of, mean_formula, target_of
 from bayeslab.language.expressions import parse
 from bayeslab.language.formula import Formula
 from bayeslab.language.spec import Model
 from bayeslab.latents.gaussian_process.covariance import Kernel
-
-if TYPE_CHECKING:
-    from bayeslab.families.gaussian_process.spec import GaussianProcess
 
 __all__ = ["AUXILIARY", "Resolved", "resolved"]
 

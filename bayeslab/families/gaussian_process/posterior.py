@@ -80,9 +80,8 @@ class GaussianProcessPosterior(Posterior):
             return pymc_graph.written_out(self.model, resolved)
         _there(resolved, self.data)
         _affordable(resolved)
-        if resolved.spec.approximation is not None:
-            return pymc_graph.with_approximation(self.model, resolved)
-        _distinguishable(resolved)
+        if resolved.spec.approximation is None:
+            _distinguishable(resolved)
         return pymc_graph.with_evidence(self.model, resolved)
 
     def machine_model(self, weights: Mapping[str, np.ndarray] | None = None) -> MachineModel:

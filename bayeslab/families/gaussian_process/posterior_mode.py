@@ -219,7 +219,8 @@ def _searched(
     agree = [end for end in first if best.log_evidence - end.log_evidence >= 1e-2]
     last = maximise(whole, best.parameters, positive, part=part, share=share, fixed=fixed, width=width)
     # Report the starts that ended elsewhere on the subset of rows with their deficit of log evidence.
-    return [last, *(_worse(last, best.log_evidence - end.log_evidence) for end in agree)]
+    worse = (last.log_evidence - (best.log_evidence - end.log_evidence) for end in agree)
+    return [last, *(Maximum(last.parameters, value, last.converged, 0) for value in worse)]
 
 
 def _finished(whole: _Penalised, end: Maximum, positive: np.ndarray, fixed: np.ndarray, width: np.ndarray) -> Maximum:
@@ -254,7 +255,3 @@ def _finished(whole: _Penalised, end: Maximum, positive: np.ndarray, fixed: np.n
     if not -result.fun >= end.log_evidence:
         return end
     return Maximum(natural(result.x), -float(result.fun), end.converged, end.evaluations + int(result.nfev))
-
-
-def _worse(best: Maximum, by: float) -> Maximum:
-    return Maximum(best.parameters, best.log_evidence - by, best.converged, 0)

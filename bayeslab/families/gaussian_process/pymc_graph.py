@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.density import (
     coordinates,
     parameters,
     value_of,
-    value_or_zero,
     write_evidence,
     write_intercept,
 )
@@ -24,7 +22,7 @@ from bayeslab.language.writer import PYMC
 if TYPE_CHECKING:
     import pymc
 
-__all__ = ["begun", "with_approximation", "with_evidence", "written_out"]
+__all__ = ["begun", "with_evidence", "written_out"]
 
 
 def begun(model: Model, resolved: Resolved) -> pymc.Model:
@@ -40,34 +38,6 @@ def with_evidence(model: Model, resolved: Resolved) -> pymc.Model:
     built = begun(model, resolved)
     with built:
         write_evidence(PYMC, resolved)
-    return built
-
-
-def with_approximation(model: Model, resolved: Resolved) -> pymc.Model:
-    """Hyperparameters, and their approximate log evidence as one node."""
-    import pymc as pm
-    import pytensor.tensor as pt
-
-    from bayeslab.evidence import python_evidence
-
-    regression = regression_of(resolved)
-    built = begun(model, resolved)
-    with built:
-        theta, noise, coefficients = parameters(PYMC, resolved)
-        noises = [noise]
-        if not resolved.gaussian:
-            named = {"sigma": noise}
-            noises = [
-                named[n] if n in named else value_or_zero(PYMC, resolved, n) for n in regression.likelihood.parameters
-            ]
-        vector = [*theta, *noises, *coefficients]
-        if not resolved.gaussian and resolved.spec.approximation == "hsgp":
-            vector.append(pm.Normal("_z", 0.0, 1.0, shape=regression.basis.n_functions))
-            log_density = regression.log_likelihood
-        else:
-            log_density = regression.log_marginal
-        flat = pt.concatenate([pt.atleast_1d(pt.as_tensor_variable(x, dtype="float64")).ravel() for x in vector])
-        pm.Potential("evidence", python_evidence(log_density, flat))
     return built
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayeslab.errors import Flaw, ModelError, listed
+from bayeslab.errors import Flaw, ModelError, errors_at, listed
 from bayeslab.language.formula import Formula, parse_formula
 from bayeslab.language.spec import ColumnName, Family
 from bayeslab.latents.gaussian_process.covariance import Kernel
@@ -153,10 +153,8 @@ def kernel_of(
     spec: GaussianProcess, columns: set[str] | None = None, levels: Mapping[str, Sequence[str]] | None = None
 ) -> Kernel:
     """Read the covariance function; errors point to its place in the file."""
-    try:
+    with errors_at(("model", "kernel")):
         return Kernel.parse(spec.kernel, columns, spec.priors.keys(), levels)
-    except ModelError as error:
-        raise ModelError(error.message, path=("model", "kernel"), offset=error.offset, code=error.code) from None
 
 
 def mean_formula(spec: GaussianProcess, target: str) -> Formula | None:

@@ -310,7 +310,7 @@ class Builder(Walk):
         mean, sigma = drawn.owner.op.dist_params(drawn.owner)
         rows = np.ma.filled(np.ma.asarray(observed, dtype=float), np.nan)
         self.normal_rows.append(Rows(node.name, dims, mean, sigma, rows))
-        self.terms[node.name] = self._seen_as(node, np.ma.getdata(observed), dims)
+        self.terms[node.name] = self.observed_term(node, np.ma.getdata(observed), dims)
         return True
 
     def _rows_of_factors(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> bool:
@@ -323,7 +323,7 @@ class Builder(Walk):
         if log_density is None:
             return False
         self.pm.Potential(f"{node.name}_rows", log_density)
-        self.terms[node.name] = self._seen_as(node, np.ma.getdata(observed), dims)
+        self.terms[node.name] = self.observed_term(node, np.ma.getdata(observed), dims)
         return True
 
     @staticmethod
@@ -366,7 +366,7 @@ class Builder(Walk):
                 # Nothing depends on the missing cells, so that they are a factor of 1.
                 value = pt.switch(np.ma.getmaskarray(observed), 0.0, value)
             self.densities.append(observed_density(node.name, drawn, value, observed, dims))
-            self.terms[node.name] = self._seen_as(node, np.asarray(observed) if whole is None else whole, dims)
+            self.terms[node.name] = self.observed_term(node, np.asarray(observed) if whole is None else whole, dims)
             return
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*will be automatically imputed.*")
@@ -375,7 +375,7 @@ class Builder(Walk):
             if summed and observed is not None and np.ma.is_masked(observed):
                 self._register_present(node, drawn, dims, observed)
                 if whole is not None:
-                    self.terms[node.name] = self._seen_as(node, whole, dims)
+                    self.terms[node.name] = self.observed_term(node, whole, dims)
                 return
             if self.purpose != "fit":
                 # A transform is needed only for sampling by density; here the node is only drawn from.
@@ -388,14 +388,7 @@ class Builder(Walk):
             missing = f"{node.name}_missing"
             self.model.add_coord(missing, self.labels[dims[0]][np.ma.getmaskarray(observed)].tolist())
             self.model.named_vars_to_dims[f"{node.name}_unobserved"] = (missing,)
-        self.terms[node.name] = Term(rv, dims) if observed is None else self._seen_as(node, rv, dims)
-
-    def _seen_as(self, node: Node, value: Any, dims: tuple[str, ...]) -> Term:
-        """The observed node for use in expressions: a factor if its cells are levels."""
-        term = self.data.term(node.name, missing=True)
-        if term.value is None:
-            return Term(None, dims, codes=value, factor=term.factor, column=node.name)
-        return Term(value, dims, given=node.name not in self.summed)
+        self.terms[node.name] = Term(rv, dims) if observed is None else self.observed_term(node, rv, dims)
 
     def _missing_cells(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> Any:
         """The node with a symbol for its missing cells, which are summed out like a discrete node."""

@@ -9,15 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.errors import ModelError
+from bayeslab.families.graph.path_laws import HiddenPath
 from bayeslab.latents.networks.elimination import Factor
-
-if TYPE_CHECKING:
-    from bayeslab.families.graph.path_laws import HiddenPath
 
 __all__ = ["Latent", "Table", "tables_of"]
 

@@ -168,7 +168,7 @@ class _Generative(NaturalScale):
         if not gone.any():
             values = self.builder.constant(cells)
             self.observed_nodes.append(ObservedNode(node.name, law, values))
-            self.terms[node.name] = self._observed(node, values, dims)
+            self.terms[node.name] = self.observed_term(node, values, dims)
             return
         self.observed_nodes.append(ObservedNode(node.name, law.rows(~gone), self.builder.constant(cells[~gone])))
         if not (node.discrete or node.atoms):
@@ -176,7 +176,7 @@ class _Generative(NaturalScale):
         elif below(self.nodes, node.name):
             raise NotLowered(node.name, "missing cells on which other nodes depend")
         else:
-            self.terms[node.name] = self._observed(node, self.builder.constant(cells), dims)
+            self.terms[node.name] = self.observed_term(node, self.builder.constant(cells), dims)
 
     def latent(self, node: Node, observed: Any) -> None:
         if not node.hidden_path or observed is not None:

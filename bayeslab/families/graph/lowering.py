@@ -278,7 +278,7 @@ class Lowering(Declarations, Walk):
         else:
             self.observed_cells[node.name] = cells
         self.dims[node.name] = dims
-        self.terms[node.name] = self._observed(node, self.builder.constant(cells), dims)
+        self.terms[node.name] = self.observed_term(node, self.builder.constant(cells), dims)
         return True
 
     def _discrete(self, node: Node) -> None:
@@ -359,7 +359,7 @@ class Lowering(Declarations, Walk):
             self.observed_cells[node.name] = cells
             self.places[node.name] = value.size, np.arange(value.size)
             self.densities.append((node.name, value))
-        self.terms[node.name] = self._observed(node, values, dims)
+        self.terms[node.name] = self.observed_term(node, values, dims)
         return True
 
     def _missing_cells(self, node: Node, law: Law, dims: tuple[str, ...], observed: Any) -> Var:
@@ -396,7 +396,7 @@ class Lowering(Declarations, Walk):
             self.dims[node.name] = dims
             values = self.builder.constant(cells)
             law.add(values, weight=weight)
-            self.terms[node.name] = self._observed(node, values, dims)
+            self.terms[node.name] = self.observed_term(node, values, dims)
             return
         gone = np.ma.getmaskarray(observed)
         self.observed_cells[f"{node.name}_observed"] = np.asarray(np.ma.getdata(observed)[~gone])
@@ -423,14 +423,7 @@ class Lowering(Declarations, Walk):
         place = np.empty(gone.shape, dtype=np.int64)
         place[~gone], place[gone] = np.arange(known.size), known.size + np.arange(int(gone.sum()))
         whole = self.builder.concatenate([known, filled])[place]
-        return self._observed(node, whole, dims)
-
-    def _observed(self, node: Node, value: Any, dims: tuple[str, ...]) -> Term:
-        """The observed node for use in expressions: a factor if its cells are levels."""
-        term = self.data.term(node.name, missing=True)
-        if term.value is None:
-            return Term(None, dims, codes=value, factor=term.factor, column=node.name)
-        return Term(value, dims, given=node.name not in self.summed)
+        return self.observed_term(node, whole, dims)
 
     def ordered(self, node: Node, word: str, tree: ast.Call, observed: Any) -> None:
         if observed is not None or not node.dims:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sized
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, listed
+from bayeslab.families.graph.discrete_layout import Latent
 from bayeslab.families.graph.gaps import leaves_gaps_out, nodes_with_gaps
 from bayeslab.families.graph.spec import spec_of
 from bayeslab.language.algebra import Term
@@ -18,9 +19,6 @@ from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.functions import as_float
 from bayeslab.language.nodes import check_nodes, nodes_of, sorted_nodes
 from bayeslab.language.spec import Model
-
-if TYPE_CHECKING:
-    from bayeslab.families.graph.discrete_layout import Latent
 
 __all__ = ["Purpose", "Scope", "lengths_of", "twins_of"]
 

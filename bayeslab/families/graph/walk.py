@@ -228,6 +228,13 @@ class Walk(DistributionReader):
         (start,) = (self.evaluator.eval(k.value) for k in call.keywords if k.arg == "start")
         return self.evaluator.lagged(history, call.args[1].value, start)  # type: ignore[attr-defined]
 
+    def observed_term(self, node: Node, value: Any, dims: tuple[str, ...]) -> Term:
+        """The observed node for use in expressions: a factor if its cells are levels."""
+        term = self.data.term(node.name, missing=True)
+        if term.value is None:
+            return Term(None, dims, codes=value, factor=term.factor, column=node.name)
+        return Term(value, dims, given=node.name not in self.summed)
+
     def _needs_past(self, node: Node) -> bool:
         """Whether the node must be generated step by step because its past is not data."""
         return self.purpose == "simulate" or node.name not in self.columns

@@ -14,7 +14,7 @@ References
 from __future__ import annotations
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import ModelError, unknown_column
 from bayeslab.families.hmm.chains import chain_of, product_of
 from bayeslab.families.hmm.given_parameters import given_of
 from bayeslab.families.hmm.posterior import HMMPosterior
@@ -56,9 +56,7 @@ def check(model: Model, columns: set[str] | None) -> None:
     for key in ("inputs", "transitions_on"):
         for name in getattr(spec, key):
             if columns and name not in columns:
-                raise ModelError(
-                    f"the data have no column '{name}'{hint(name, columns)}", path=("model", key), code="unknown-column"
-                )
+                raise unknown_column(name, columns, ("model", key))
     labels = {"sequence": spec.sequence, "time": spec.time, "rows": model.data.rows}
     for key, name in labels.items():
         if name in _DECODED:
@@ -73,15 +71,9 @@ def check(model: Model, columns: set[str] | None) -> None:
     for key in ("sequence", "time", "parent"):
         name = getattr(spec, key)
         if name is not None and name not in columns and name != model.data.rows:
-            raise ModelError(
-                f"the data have no column '{name}'{hint(name, columns)}", path=("model", key), code="unknown-column"
-            )
+            raise unknown_column(name, columns, ("model", key))
     if not any(column in columns for column in spec.columns):
-        raise ModelError(
-            f"the data have no column '{spec.columns[0]}'{hint(spec.columns[0], columns)}",
-            path=("model", "columns", 0),
-            code="unknown-column",
-        )
+        raise unknown_column(spec.columns[0], columns, ("model", "columns", 0))
 
 
 def compile(model: Model, data: Data) -> HMMPosterior:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import DataError, ModelError
-from bayeslab.families.hmm.given_parameters import numbers_of_shape
+from bayeslab.families.hmm.given_parameters import check_together, numbers_of_shape, probabilities_of_shape
 from bayeslab.families.hmm.spec import HMM, chain_parameters
 from bayeslab.families.hmm.words import Durations
 from bayeslab.latents.chains import markov_chain
@@ -18,9 +18,8 @@ from bayeslab.latents.chains.driven import LOG_ODDS, DrivenChain
 from bayeslab.latents.chains.durations import DurationChain
 from bayeslab.latents.chains.product import ProductChain
 from bayeslab.latents.chains.state_chain import StateChain
-from bayeslab.latents.chains.tree import TreeChain
 
-__all__ = ["branching", "chain_of", "driven", "labels_of", "product_of", "semi_markov"]
+__all__ = ["chain_of", "driven", "labels_of", "product_of", "semi_markov"]
 
 
 def labels_of(spec: HMM) -> np.ndarray:
@@ -66,14 +65,14 @@ def chain_of(spec: HMM) -> StateChain:
     order = spec.order if k > 1 else 1  # a chain of one state has no second order
     transition = None
     if spec.transition is not None:
-        transition = _probabilities(spec.transition, (k, k), ("model", "transition"))
+        transition = probabilities_of_shape(spec.transition, (k, k), ("model", "transition"))
         _refuse_excluded(spec, transition, mask)
         mask = mask & (transition > 0)
     initial: Any = spec.initial
     if initial is None:
         initial = (np.arange(k) == 0).astype(float) if spec.topology == "left_right" else "free"
     elif not isinstance(initial, str):
-        initial = _probabilities(initial, (k,), ("model", "initial"))
+        initial = probabilities_of_shape(initial, (k,), ("model", "initial"))
     elif initial == "uniform":
         initial = np.full(k, 1.0 / k)
     elif initial == "stationary" and transition is not None:
@@ -85,62 +84,41 @@ def chain_of(spec: HMM) -> StateChain:
     prior = np.broadcast_to(float(spec.pseudocount), (k, k))
     if spec.stickiness:
         prior = prior + spec.stickiness * np.eye(k)
-    known = _known_moves(spec, k) if spec.durations is None else {}
-    chain = Chain(k, mask, order, initial, transition, prior, np.full(k, float(spec.pseudocount)), known)
-    if spec.durations is None:
-        return chain
-    return semi_markov(chain, spec.durations, spec.pseudocount, _known_durations(spec, k))
+    known, first = _known_parameters(spec, k), np.full(k, float(spec.pseudocount))
+    chain = Chain(k, mask, order, initial, transition, prior, first, known if spec.durations is None else {})
+    return chain if spec.durations is None else semi_markov(chain, spec.durations, spec.pseudocount, known)
 
 
-def _known_durations(spec: HMM, k: int) -> dict[str, np.ndarray]:
-    """Duration parameters that are given as numbers."""
+def _known_parameters(spec: HMM, k: int) -> dict[str, np.ndarray]:
+    """Parameters of durations, or of transitions of second order or on inputs, that are given as numbers."""
     names = chain_parameters(spec)
     given = {name: spec.parameters[name] for name in names if name in spec.parameters}
-    out: dict[str, np.ndarray] = {}
-    for name, value in given.items():
-        path = ("model", "parameters", name)
-        if name == "duration":
-            longest = spec.durations.longest if isinstance(spec.durations, Durations) else spec.durations
-            assert longest is not None
-            out[name] = _probabilities(value, (k, longest), path)
-            continue
-        out[name] = numbers_of_shape(value, (k,), path, "the prior is fixed", positive=True)
-    if given and len(given) < len(names):
-        lost = next(name for name in names if name not in given)
-        raise ModelError(
-            f"parameters of durations are known together or learned together: '{lost}' is missing",
-            path=("model", "parameters"),
-            code="incomplete",
-        )
-    return out
-
-
-def _known_moves(spec: HMM, k: int) -> dict[str, np.ndarray]:
-    """Transition parameters (second order, or on inputs) that are given as numbers."""
-    out: dict[str, np.ndarray] = {}
-    given = {name: spec.parameters[name] for name in chain_parameters(spec) if name in spec.parameters}
-    if k == 1 and given:
+    if k == 1 and given and spec.durations is None:
         raise ModelError(
             "one state has no transitions to give",
             path=("model", "parameters", next(iter(given))),
             code="not-applicable",
         )
+    out: dict[str, np.ndarray] = {}
     for name, value in given.items():
         path = ("model", "parameters", name)
-        if name in SECOND_ORDER and spec.order == 2:
-            out[name] = _probabilities(value, (k,) * (2 if name == "second_transition" else 3), path)
-            continue
-        shape = (k, k) if name == "log_odds" else (k, k, len(spec.transitions_on))
-        out[name] = numbers_of_shape(value, shape, path, "the priors of log odds are fixed", scalar=False)
-        if np.any(out[name][np.arange(k), np.arange(k)] != 0):
-            raise ModelError("log odds are against staying: 0 from a state to itself", path=path, code="out-of-range")
-    if set(given) & set(LOG_ODDS) and len(given) < len(LOG_ODDS):
-        lost = next(name for name in LOG_ODDS if name not in given)
-        raise ModelError(
-            f"log odds and their slopes are known together or learned together: '{lost}' is missing",
-            path=("model", "parameters"),
-            code="incomplete",
-        )
+        if names == SECOND_ORDER:
+            out[name] = probabilities_of_shape(value, (k,) * (2 if name == "second_transition" else 3), path)
+        elif name == "duration":
+            longest = spec.durations.longest if isinstance(spec.durations, Durations) else spec.durations
+            assert longest is not None
+            out[name] = probabilities_of_shape(value, (k, longest), path)
+        elif names != LOG_ODDS:
+            out[name] = numbers_of_shape(value, (k,), path, "the prior is fixed", positive=True)
+        else:
+            shape = (k, k) if name == "log_odds" else (k, k, len(spec.transitions_on))
+            out[name] = numbers_of_shape(value, shape, path, "the priors of log odds are fixed", scalar=False)
+            if np.any(out[name][np.arange(k), np.arange(k)] != 0):
+                raise ModelError(
+                    "log odds are against staying: 0 from a state to itself", path=path, code="out-of-range"
+                )
+    if names != SECOND_ORDER:
+        check_together(given, names, "log odds and slopes" if names == LOG_ODDS else "parameters of durations")
     return out
 
 
@@ -180,26 +158,6 @@ def _mask(spec: HMM, k: int) -> np.ndarray:
             f"row {int(np.argmin(mask.any(axis=1))) + 1} of the pattern leads nowhere", path=path, code="contradiction"
         )
     return mask
-
-
-def _probabilities(value: Any, shape: tuple[int, ...], path: tuple[str, ...]) -> np.ndarray:
-    try:
-        out = np.asarray(value, dtype=float)
-    except (ValueError, TypeError):
-        raise ModelError("probabilities are numbers, in rows of equal length", path=path, code="wrong-type") from None
-    if out.shape != shape:
-        raise ModelError(
-            f"{' × '.join(map(str, shape))} numbers are needed, not {out.shape}", path=path, code="wrong-shape"
-        )
-    if np.any(out < 0) or np.any(np.abs(out.sum(axis=-1) - 1) > 1e-8):
-        rows = out.reshape(-1, shape[-1])
-        row = int(np.argmax(np.abs(rows.sum(axis=-1) - 1)))
-        raise ModelError(
-            f"row {row + 1} sums to {rows[row].sum():g}, not to 1, or has negative numbers",
-            path=path,
-            code="not-probabilities",
-        )
-    return out
 
 
 # --------------------------------------------------------------------------------- durations, inputs, trees
@@ -267,23 +225,6 @@ def driven(base: StateChain, names: tuple[str, ...], inputs: np.ndarray, of_fit:
     return DrivenChain(base, names, inputs, np.nanmean(of_fit, axis=0), np.nanstd(of_fit, axis=0), base.given)
 
 
-def branching(base: Any, parents: np.ndarray) -> TreeChain:
-    """A Markov chain along the branches of trees.
-
-    Raises
-    ------
-    ModelError
-        A chain of another kind.
-    """
-    if not isinstance(base, Chain) or base.order != 1:
-        raise ModelError(
-            "trees need plain transitions of order 1 from parent to child",
-            path=("model", "parent"),
-            code="unsupported",
-        )
-    return TreeChain(base, parents)
-
-
 # --------------------------------------------------------------------------------- several chains
 
 
@@ -313,26 +254,7 @@ def product_of(spec: HMM) -> ProductChain:
         elif word == "initial" and spec.initial == "uniform":
             known[name] = np.full(chain.sizes[c], 1.0 / chain.sizes[c])
         if name in spec.parameters:
-            known[name] = _row_probabilities(spec.parameters[name], chain.shape(name), name)
-    return ProductChain(
-        names, tuple(levels), spec.coupling, known, float(spec.pseudocount), float(spec.stickiness or 0.0)
-    )
-
-
-def _row_probabilities(value: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
-    path = ("model", "parameters", name)
-    try:
-        out = np.asarray(value, dtype=float)
-    except (ValueError, TypeError):
-        raise ModelError(
-            "probabilities are numbers, in rows of equal length; their prior is Dirichlet, by pseudocount",
-            path=path,
-            code="wrong-type",
-        ) from None
-    if out.shape != shape:
-        raise ModelError(
-            f"{' × '.join(map(str, shape))} numbers are needed, not {out.shape}", path=path, code="wrong-shape"
-        )
-    if np.any(out < 0) or np.any(np.abs(out.sum(axis=-1) - 1) > 1e-8):
-        raise ModelError("probabilities are at least 0 and sum to 1 in every row", path=path, code="not-probabilities")
-    return out
+            known[name] = probabilities_of_shape(
+                spec.parameters[name], chain.shape(name), ("model", "parameters", name)
+            )
+    return replace(chain, known=known)

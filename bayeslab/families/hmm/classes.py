@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.sequences import Sequences
 from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.families.hmm.spec import HMM
 from bayeslab.families.hmm.words import MOST_OF_ONE_CHAIN
 from bayeslab.latents.chains.chain import Chain
 from bayeslab.latents.chains.classes import ClassChain
-
-if TYPE_CHECKING:
-    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["class_chain", "states_of"]
 

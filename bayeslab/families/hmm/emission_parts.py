@@ -11,12 +11,14 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.weak_priors import refuse_constant
 from bayeslab.distributions import Law, emissions
-from bayeslab.errors import DataError, ModelError
-from bayeslab.families.hmm.given_parameters import given_of, names_of
+from bayeslab.errors import DataError, ModelError, errors_at
+from bayeslab.families.hmm.given_parameters import check_shape, check_sums, check_together, given_of, names_of
+from bayeslab.families.hmm.spec import HMM
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.posterior.observed.any_distribution import DistributedPart
 from bayeslab.posterior.observed.categories import Categories
 from bayeslab.posterior.observed.gaussian_mixture import MixedPart
+from bayeslab.posterior.observed.joint_normal import JointNormal
 from bayeslab.posterior.observed.normal import Normal
 from bayeslab.posterior.observed.one_parameter import OneParameter
 from bayeslab.posterior.observed.part import StatePart
@@ -24,7 +26,7 @@ from bayeslab.posterior.observed.prior import PARAMETERS, Prior, standard_name
 from bayeslab.posterior.observed.scores import ScoredPart, Scores
 from bayeslab.posterior.observed.student_t import StudentT
 
-__all__ = ["parts_of"]
+__all__ = ["joint_of", "parts_of"]
 
 # Tolerated deviation from one of the sum of a row of probabilities.
 _ROUNDED = 0.02
@@ -61,50 +63,45 @@ def parts_of(
     order = [column for _, _, columns in layout for column in columns]
     out: list[StatePart] = []
     for name, word, columns in layout:
-        at = tuple(order.index(column) for column in columns)
+        at = [order.index(column) for column in columns]
+        cells, base, names = rows[:, at], scaled_by[:, at], names_of(word, name, columns)
+        known_here = {n: known[n] for n in names if n in known}
+        priors_here = {n: _of_one_number(priors[n], n, columns) for n in names if n in priors}
+        common: dict[str, Any] = {"name": name, "columns": columns, "at": tuple(at), "n_states": n_states}
         if word == "scores":
-            out.append(_scored(columns, at, rows[:, list(at)], scaled_by[:, list(at)], known.get("prior")))
+            out.append(_scored(common, cells, base, known.get("prior")))
             continue
+        common["spread"] = np.sqrt(emissions.column_variances(base))
         if word == "gaussian_mixture":
-            mine = {n: known[n] for n in names_of(word, name, columns) if n in known}
             if mixtures is None:
                 raise ModelError(
                     "a gaussian_mixture needs `mixtures`, the number of parts",
                     path=("model", "mixtures"),
                     code="incomplete",
                 )
-            out.append(_mixed(name, columns, at, scaled_by[:, list(at)], n_states, mixtures, mine))
+            out.append(_mixed(common, base, mixtures, known_here))
             continue
         if is_distribution(word):
-            out.append(
-                _distributed(
-                    name, word, columns, at, rows[:, list(at)], scaled_by[:, list(at)], n_states, known, priors
-                )
-            )
+            out.append(_distributed(common, word, cells, base, known_here, priors_here))
             continue
         levels = np.asarray(data.labels.get(columns[0], ())) if word == "categorical" else np.array([])
         emission = _emission(word, columns, levels, covariance, trials, dof)
-        base = scaled_by[:, list(at)]
-        written = known.keys() | priors.keys()
         if word in ("gaussian", "student_t") and any(
-            standard_name(p, name, columns) not in written for p in PARAMETERS[word][:2]
+            standard_name(p, name, columns) not in known_here | priors_here for p in PARAMETERS[word][:2]
         ):
             refuse_constant(base, columns)
         emission = emission.with_prior(base, n_states)
         with emissions.with_names(columns):
-            emission.check(rows[:, list(at)])
-        named = list(names_of(word, name, columns))
-        if word == "categorical" and named[0] in priors:
-            emission = replace(emission, prior=_per_level(priors.pop(named[0]), named[0], len(levels)))
-        common: dict[str, Any] = {
-            "name": name,
-            "columns": columns,
-            "at": at,
-            "n_states": n_states,
+            emission.check(cells)
+        if word == "categorical":
+            called = standard_name("p", name, columns)
+            if called in priors_here:
+                emission = replace(emission, prior=_per_level(priors_here.pop(called), called, len(levels)))
+            common["states"] = (levels,)
+        common |= {
             "emission": emission,
-            "known": {n: _shaped(known[n], n, word, len(columns), len(levels), n_states) for n in named if n in known},
-            "priors": {n: _of_one_number(priors[n], n, columns) for n in named if n in priors},
-            "spread": np.sqrt(emissions.column_variances(base)),
+            "known": {n: _shaped(v, n, word, len(columns), len(levels), n_states) for n, v in known_here.items()},
+            "priors": priors_here,
         }
         match word:
             case "gaussian":
@@ -112,7 +109,7 @@ def parts_of(
             case "student_t":
                 out.append(StudentT(**common))
             case "categorical":
-                out.append(Categories(**common, states=(levels,)))
+                out.append(Categories(**common))
             case _:
                 out.append(OneParameter(**common, word=word))
     return tuple(out)
@@ -159,17 +156,14 @@ def _emission(
 
 
 def _distributed(
-    name: str,
+    common: Mapping[str, Any],
     word: str,
-    columns: tuple[str, ...],
-    at: tuple[int, ...],
     rows: np.ndarray,
     base: np.ndarray,
-    n_states: int,
     known: Mapping[str, np.ndarray],
     priors: Mapping[str, Prior],
 ) -> DistributedPart:
-    """Build a part with a general distribution; ``known`` and ``priors`` are those of all parts.
+    """Build a part with a general distribution.
 
     Raises
     ------
@@ -178,29 +172,22 @@ def _distributed(
         the scale of weak priors.
     """
     distribution, numbers = column_distribution(word)
-    mine = names_of(word, name, columns)
-    given = {n: _by_column(known[n], n, len(columns), n_states) for n in mine if n in known}
-    laws = {n: _of_one_number(priors[n], n, columns) for n in mine if n in priors}
-    full = (n_states, len(columns))
+    columns, n_states = common["columns"], common["n_states"]
+    mine, full = names_of(word, common["name"], columns), (n_states, len(columns))
+    given = {n: _by_column(v, n, len(columns), n_states) for n, v in known.items()}
     emission = emissions.AnyDistribution(
         distribution,
         len(columns),
         {k: np.asarray(v) for k, v in numbers.items()} | {mine[n]: v.reshape(full) for n, v in given.items()},
-        {mine[n]: Law(p.word, {a: _by_state(v) for a, v in p.arguments.items()}) for n, p in laws.items()},
+        {mine[n]: Law(p.word, {a: _by_state(v) for a, v in p.arguments.items()}) for n, p in priors.items()},
     )
     if any(word not in (emission.prior or {}) for word in emission.learned):
         refuse_constant(base, columns)
     with emissions.with_names(columns):
         emission.check(rows)
-    try:
+    with errors_at(("model", "emission")):
         emission = emission.with_prior(base, n_states)
-    except ModelError as error:
-        raise ModelError(error.message, path=("model", "emission"), code=error.code) from None
-    spread = np.sqrt(emissions.column_variances(base))
-    return DistributedPart(
-        name=name, word=word, columns=columns, at=at, n_states=n_states, emission=emission, known=given, priors=laws,
-        spread=spread,
-    )  # fmt: skip
+    return DistributedPart(**common, word=word, emission=emission, known=given, priors=priors)
 
 
 def _by_state(value: np.ndarray) -> np.ndarray:
@@ -211,17 +198,8 @@ def _by_state(value: np.ndarray) -> np.ndarray:
 def _shaped(value: np.ndarray, name: str, word: str, d: int, n_levels: int, n_states: int) -> np.ndarray:
     path = ("model", "parameters", name)
     if word == "categorical":
-        if value.shape != (n_states, n_levels):
-            raise ModelError(
-                f"each state needs a row of {n_levels} probabilities, not {value.shape}",
-                path=path,
-                code="wrong-shape",
-            )
-        if np.any(np.abs(value.sum(axis=1) - 1) > 1e-8):
-            row = int(np.argmax(np.abs(value.sum(axis=1) - 1)))
-            raise ModelError(
-                f"row {row + 1} sums to {value[row].sum():g}, not to 1", path=path, code="not-probabilities"
-            )
+        check_shape(value, (n_states, n_levels), path)
+        check_sums(value, path)
         return value
     return _by_column(value, name, d, n_states)
 
@@ -230,25 +208,11 @@ def _by_column(value: np.ndarray, name: str, d: int, n_states: int) -> np.ndarra
     """Numbers for each state, and for each of the d columns if there are several."""
     if d > 1 and value.ndim == 1:
         value = np.repeat(value[:, None], d, axis=1)
-    shape = (n_states, d) if d > 1 else (n_states,)
-    if value.shape != shape:
-        raise ModelError(
-            f"{' × '.join(map(str, shape))} numbers are needed, not {value.shape}",
-            path=("model", "parameters", name),
-            code="wrong-shape",
-        )
+    check_shape(value, (n_states, d) if d > 1 else (n_states,), ("model", "parameters", name))
     return value
 
 
-def _mixed(
-    name: str,
-    columns: tuple[str, ...],
-    at: tuple[int, ...],
-    base: np.ndarray,
-    n_states: int,
-    n_parts: int,
-    known: Mapping[str, np.ndarray],
-) -> MixedPart:
+def _mixed(common: Mapping[str, Any], base: np.ndarray, n_parts: int, known: Mapping[str, np.ndarray]) -> MixedPart:
     """Build a part of normal mixtures; ``known`` has all its parameters as numbers, or none.
 
     Raises
@@ -256,39 +220,20 @@ def _mixed(
     ModelError, DataError
         Some parameters are given but not all; shapes are wrong; or a column is constant.
     """
-    emission = emissions.GaussianMixture(len(columns), n_parts)
-    part = MixedPart(name=name, columns=columns, at=at, n_states=n_states, emission=emission)
+    emission = emissions.GaussianMixture(len(common["columns"]), n_parts)
+    part = MixedPart(**common, emission=emission, known=known)
     if not known:
-        refuse_constant(base, columns)
-    elif lacking := [n for n in part.names if n not in known]:
-        raise ModelError(
-            f"a gaussian_mixture is known as a whole or learned as a whole: '{lacking[0]}' is missing",
-            path=("model", "parameters"),
-            code="incomplete",
-        )
+        refuse_constant(base, part.columns)
+    check_together(known, part.names, "the parameters of a gaussian_mixture")
     for parameter, value in known.items():
-        if value.shape != part.shape(parameter):
-            shape = " × ".join(map(str, part.shape(parameter)))
-            raise ModelError(
-                f"{shape} numbers are needed, not {value.shape}",
-                path=("model", "parameters", parameter),
-                code="wrong-shape",
-            )
-        if part.parameter(parameter) == "weight" and np.any(np.abs(value.sum(axis=1) - 1) > 1e-8):
-            row = int(np.argmax(np.abs(value.sum(axis=1) - 1)))
-            text = f"the weights of state {row + 1} sum to {value[row].sum():g}, not to 1"
-            raise ModelError(text, path=("model", "parameters", parameter), code="not-probabilities")
-    return replace(
-        part,
-        emission=emission.with_prior(base, n_states),
-        known=known,
-        spread=np.sqrt(emissions.column_variances(base)),
-    )
+        path = ("model", "parameters", parameter)
+        check_shape(value, part.shape(parameter), path)
+        if part.parameter(parameter) == "weight":
+            check_sums(value, path, "the weights of state")
+    return replace(part, emission=emission.with_prior(base, part.n_states))
 
 
-def _scored(
-    columns: tuple[str, ...], at: tuple[int, ...], rows: np.ndarray, base: np.ndarray, prior: np.ndarray | None
-) -> ScoredPart:
+def _scored(common: dict[str, Any], rows: np.ndarray, base: np.ndarray, prior: np.ndarray | None) -> ScoredPart:
     """Build the part of classifier scores: rows (n_rows, n_states) of P(state); ``base`` estimates P(state) by default.
 
     Raises
@@ -296,6 +241,7 @@ def _scored(
     DataError, ModelError
         Scores are not probabilities; rows have some but not all cells missing; or a prior probability is zero.
     """
+    columns = common["columns"]
     for j, column in enumerate(columns):
         odd = np.flatnonzero((rows[:, j] < 0) | (rows[:, j] > 1))
         if len(odd):
@@ -325,4 +271,37 @@ def _scored(
             path=path,
             code="not-probabilities",
         )
-    return ScoredPart(columns=columns, at=at, n_states=len(columns), emission=Scores(prior / prior.sum()))
+    return ScoredPart(**common, emission=Scores(prior / prior.sum()))
+
+
+def joint_of(
+    spec: HMM, rows: np.ndarray, scaled_by: np.ndarray, n_states: int, given: Mapping[str, Any]
+) -> JointNormal:
+    """Build the part for the data.
+
+    Raises
+    ------
+    ModelError, DataError
+        An emission is not gaussian; parameters are known; or a column is constant or a linear function of others.
+    """
+    if spec.emission != "gaussian":
+        raise ModelError(
+            f"covariance: {spec.covariance} needs emission: gaussian for all columns",
+            path=("model", "covariance"),
+            code="unsupported",
+        )
+    if given:
+        raise ModelError(
+            f"with covariance: {spec.covariance} all parameters are learned",
+            path=("model", "parameters"),
+            code="conflict",
+        )
+    columns = tuple(spec.columns)
+    refuse_constant(scaled_by, columns)
+    emissions.refuse_dependent(scaled_by, columns, "leave one out")
+    emission = emissions.FullGaussian(len(columns), cast(Any, spec.covariance)).with_prior(scaled_by, n_states)
+    emission.check(rows)
+    return JointNormal(
+        columns=columns, at=tuple(range(len(columns))), n_states=n_states, emission=emission,
+        spread=np.sqrt(emissions.column_variances(scaled_by)),
+    )  # fmt: skip

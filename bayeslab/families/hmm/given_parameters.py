@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from bayeslab.distributions import DISTRIBUTIONS, allowed, interval, never_learned, usable
 from bayeslab.distributions import SCALARS as SCALAR_PRIORS
 from bayeslab.distributions import log_density as scalar_density
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import ModelError, errors_at, hint, unknown_parameter
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
@@ -20,6 +20,9 @@ from bayeslab.posterior.observed.prior import ORDERS, PARAMETERS, Prior, standar
 
 __all__ = [
     "WORDS",
+    "check_shape",
+    "check_sums",
+    "check_together",
     "columns_of",
     "distribution_of",
     "given_of",
@@ -27,6 +30,7 @@ __all__ = [
     "names_of",
     "numbers_of_shape",
     "parameter_names",
+    "probabilities_of_shape",
 ]
 
 WORDS = (
@@ -38,21 +42,9 @@ _WHOLE = frozenset(("categorical", "bernoulli", "binomial", "poisson", "urn"))
 _POSITIVE = frozenset(("sd", "scale", "dof", "rate"))
 # Distributions allowed as priors of positive parameters.
 _ON_POSITIVE = frozenset(
-    (
-        "HalfNormal",
-        "HalfCauchy",
-        "HalfStudentT",
-        "HalfFlat",
-        "Exponential",
-        "Gamma",
-        "InverseGamma",
-        "LogNormal",
-        "Weibull",
-        "ChiSquared",
-        "TruncatedNormal",
-        "Uniform",
-    )
-)
+    ("HalfNormal", "HalfCauchy", "HalfStudentT", "HalfFlat", "Exponential", "Gamma", "InverseGamma", "LogNormal",
+     "Weibull", "ChiSquared", "TruncatedNormal", "Uniform")
+)  # fmt: skip
 _ON_UNIT = frozenset(("Beta", "Uniform", "Kumaraswamy", "LogitNormal", "TruncatedNormal"))
 
 
@@ -94,12 +86,10 @@ def _known_word(word: str, path: tuple[str, ...]) -> None:
     if not is_distribution(word):
         near = hint(word, (*WORDS, *DISTRIBUTIONS))
         raise ModelError(f"unknown distribution '{word}'{near}", path=path, code="not-a-distribution")
-    try:
+    with errors_at(path):
         distribution, numbers = column_distribution(word)
         # `parameters` may give the parameters that must be known.
         allowed(distribution, numbers)
-    except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
 
 
 def is_whole(word: str) -> bool:
@@ -135,9 +125,7 @@ def given_of(
     for name, value in given.items():
         path = ("model", "parameters", name)
         if name not in allowed:
-            raise ModelError(
-                f"no parameter is called '{name}'{hint(name, allowed)}", path=path, code="unknown-parameter"
-            )
+            raise unknown_parameter(name, allowed)
         parameter, word = allowed[name]
         flat = value if isinstance(value, list) else [value]
         if all(isinstance(v, str) for v in flat):
@@ -180,12 +168,60 @@ def numbers_of_shape(
     except (TypeError, ValueError):
         raise ModelError(f"these must be numbers: {why}", path=path, code="wrong-type") from None
     numbers = np.full(shape, float(numbers)) if scalar and numbers.ndim == 0 else numbers
-    if numbers.shape != shape:
-        wanted = " × ".join(map(str, shape)) or "1"
-        raise ModelError(f"{wanted} numbers are needed, not {numbers.shape}", path=path, code="wrong-shape")
+    check_shape(numbers, shape, path)
     if not np.all(np.isfinite(numbers)) or (positive and np.any(numbers <= 0)):
         raise ModelError(f"{'positive' if positive else 'finite'} numbers are needed", path=path, code="out-of-range")
     return numbers
+
+
+def probabilities_of_shape(value: Any, shape: tuple[int, ...], path: tuple[str, ...]) -> np.ndarray:
+    """Read probabilities of a shape, which sum to one along the last axis.
+
+    Raises
+    ------
+    ModelError
+        The value is no number, has another shape, or holds no probabilities.
+    """
+    try:
+        out = np.asarray(value, dtype=float)
+    except (ValueError, TypeError):
+        text = "probabilities are numbers, in rows of equal length; their prior is Dirichlet, by pseudocount"
+        raise ModelError(text, path=path, code="wrong-type") from None
+    check_shape(out, shape, path)
+    check_sums(out, path)
+    return out
+
+
+def check_together(given: Collection[str], names: Iterable[str], what: str) -> None:
+    """Refuse parameters of which some are given and others are to be learned."""
+    lost = next((name for name in names if name not in given), None)
+    if given and lost is not None:
+        raise ModelError(
+            f"{what} are known together or learned together: '{lost}' is missing",
+            path=("model", "parameters"),
+            code="incomplete",
+        )
+
+
+def check_shape(numbers: np.ndarray, shape: tuple[int, ...], path: tuple[str, ...]) -> None:
+    """Refuse numbers of another shape."""
+    if numbers.shape != shape:
+        wanted = " × ".join(map(str, shape)) or "1"
+        raise ModelError(f"{wanted} numbers are needed, not {numbers.shape}", path=path, code="wrong-shape")
+
+
+def check_sums(probabilities: np.ndarray, path: tuple[str, ...], what: str = "row") -> None:
+    """Refuse negative probabilities, and those that do not sum to one along the last axis."""
+    rows = probabilities.reshape(-1, probabilities.shape[-1])
+    sums = rows.sum(axis=1)
+    wrong = (rows < 0).any(axis=1) | (np.abs(sums - 1) > 1e-8)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ModelError(
+            f"{what} {row + 1} sums to {sums[row]:g}, not to 1, or has negative numbers",
+            path=path,
+            code="not-probabilities",
+        )
 
 
 def _numbers(value: Any, parameter: str, word: str, n_states: int, path: tuple[str, ...]) -> np.ndarray:
@@ -202,10 +238,8 @@ def _numbers(value: Any, parameter: str, word: str, n_states: int, path: tuple[s
             f"{len(array)} values for {n_states} states; give one for each", path=path, code="wrong-length"
         )
     if is_distribution(word):
-        try:
+        with errors_at(path):
             allowed(column_distribution(word)[0], {parameter: array})
-        except ModelError as error:
-            raise ModelError(error.message, path=path, code=error.code) from None
         return array
     if not np.all(np.isfinite(array)) or (parameter in _POSITIVE and np.any(array <= 0)):
         raise ModelError(
@@ -288,10 +322,8 @@ def _check_inside(
         )
     low, high = interval(distribution, parameter)
     for call, numbers in read:
-        try:
+        with errors_at(path):
             _, least, greatest, _ = scalar_density(call, numbers)
-        except ModelError as error:
-            raise ModelError(error.message, path=path, code=error.code) from None
         if least < low or greatest > high:
             what = DISTRIBUTIONS[distribution].domain.parameters[parameter].words(low, high)
             raise ModelError(

@@ -8,32 +8,79 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.rows import read_columns
-from bayeslab.data.sequences import Sequences, sequences_of, spread
+from bayeslab.data.sequences import Sequences, parent_rows, sequences_of, spread
 from bayeslab.distributions import emissions
-from bayeslab.errors import DataError, hint
+from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.families.hmm import classes, product_parts
-from bayeslab.families.hmm.chains import branching, chain_of, driven, labels_of
-from bayeslab.families.hmm.emission_parts import parts_of
-from bayeslab.families.hmm.joint import joint_of
+from bayeslab.families.hmm.chains import chain_of, driven, labels_of
+from bayeslab.families.hmm.emission_parts import joint_of, parts_of
 from bayeslab.families.hmm.regression import expert_of
 from bayeslab.families.hmm.spec import HMM, emission_parameters, layout_of
-from bayeslab.families.hmm.tree import forest_of
 from bayeslab.families.hmm.truncation import truncated
 from bayeslab.families.hmm.urns import urns_of
 from bayeslab.language.spec import Model
+from bayeslab.latents.chains import hidden_tree
+from bayeslab.latents.chains.chain import Chain
 from bayeslab.latents.chains.classes import ClassChain
 from bayeslab.latents.chains.product import ProductChain
 from bayeslab.latents.chains.state_chain import StateChain
+from bayeslab.latents.chains.tree import TreeChain
+from bayeslab.posterior.chains.choice import choose_states
 from bayeslab.posterior.chains.hidden import Hidden
 from bayeslab.posterior.chains.linear import Linear
+from bayeslab.posterior.number_choice import NumberChoice
 from bayeslab.posterior.observed.categories import Categories
 from bayeslab.posterior.observed.part import StatePart
 
-__all__ = ["hidden_at", "linear_of"]
+__all__ = ["candidate", "hidden_at", "hidden_of", "linear_of", "settled"]
+
+# Key under which the data store the chosen number, so that a reopened run need not choose again.
+_KEPT = "number of states"
+
+
+def _spec(model: Model) -> HMM:
+    assert isinstance(model.model, HMM)
+    return model.model
+
+
+# --------------------------------------------------------------------------------- the number of states
+
+
+def settled(model: Model, data: Data) -> tuple[Model, NumberChoice | None]:
+    """The model with one number of states, and the choice of that number (None if it was given or chosen before).
+
+    The data store the number, like other values of the fit.
+    """
+    spec, choice = _spec(model), None
+    if not spec.ranged:
+        return model, None
+    if _KEPT not in data.frozen:
+        low, high = spec.ranged
+        candidates = {n: candidate(model, data, n) for n in range(low, high + 1)}
+        choice = choose_states(candidates, spec.choose)
+        data.frozen[_KEPT] = choice.best
+    return _with(model, int(data.frozen[_KEPT])), choice
+
+
+def _with(model: Model, n: int) -> Model:
+    return model.model_copy(update={"model": _spec(model).model_copy(update={"states": n})})
+
+
+def candidate(model: Model, data: Data, n: int) -> Hidden:
+    """The model with this number of states, resolved on its data."""
+    return hidden_at(_with(model, n), data)
+
+
+def hidden_of(model: Model, data: Data) -> Hidden:
+    """The model resolved on its data, with the number of states fixed."""
+    return hidden_at(settled(model, data)[0], data)
+
+
+# --------------------------------------------------------------------------------- discrete states
 
 
 def hidden_at(model: Model, data: Data) -> Hidden:
-    """Resolve the model on its data; for a range of numbers of states see :mod:`.choice`."""
+    """Resolve the model on its data, with one number of states."""
     spec = truncated(model.model)
     sequences = _pieces(spec, data)
     if spec.emission == "observed":
@@ -64,10 +111,43 @@ def hidden_at(model: Model, data: Data) -> Hidden:
     return Hidden(states, chain, parts, sequences, spread(sequences, read))
 
 
+def _forest(data: Data, column: str) -> tuple[Sequences, np.ndarray]:
+    """Sort the rows of a table tree by tree; with the position of each row's parent.
+
+    Parameters
+    ----------
+    column : str
+        Column with the label of the parent's row, empty for roots.
+
+    Returns
+    -------
+    Sequences
+        One sequence for each tree, with the root's label as its name.
+    parents : ndarray (n_times,)
+    """
+    rows = data.dataset.rows
+    labels = np.asarray(data.labels.get(rows, ()))
+    if not len(labels):
+        raise DataError("the data have no rows", code="no-rows")
+    if column not in data.dataset.columns:
+        raise DataError(f"the data have no column '{column}', which names the parents", code="unknown-column")
+    # Reading the data has checked that row names are unique.
+    given = parent_rows(column, data.column(column), labels, rows)
+    try:
+        order = hidden_tree.parents_first(given)
+    except DataError as error:
+        raise DataError(f"column '{column}', {error.message}", code=error.code) from None
+    at = np.empty(len(order), np.int64)
+    at[order] = np.arange(len(order))
+    parents = np.where(given[order] >= 0, at[given[order]], -1)
+    roots = np.flatnonzero(parents < 0)
+    return Sequences(np.append(roots, len(order)), labels[order[roots]], labels[order], at), parents
+
+
 def _pieces(spec: HMM, data: Data) -> Sequences:
     """The sequences or trees that the rows form."""
     if spec.parent is not None:
-        return forest_of(data, spec.parent)[0]
+        return _forest(data, spec.parent)[0]
     return sequences_of(data, spec.sequence, spec.time)
 
 
@@ -79,9 +159,15 @@ def _chain(spec: HMM, data: Data, sequences: Sequences) -> StateChain:
     """The chain, with its inputs."""
     if spec.classes is not None:
         return classes.class_chain(spec, data, sequences, chain_of)
-    if spec.parent is not None:
-        return branching(chain_of(spec), forest_of(data, spec.parent)[1])
     base, names = chain_of(spec), tuple(spec.transitions_on)
+    if spec.parent is not None:
+        if not isinstance(base, Chain) or base.order != 1:
+            raise ModelError(
+                "trees need plain transitions of order 1 from parent to child",
+                path=("model", "parent"),
+                code="unsupported",
+            )
+        return TreeChain(base, _forest(data, spec.parent)[1])
     if not names:
         return base
 

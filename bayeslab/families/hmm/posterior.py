@@ -12,12 +12,11 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.rows import read_columns
 from bayeslab.data.sequences import spread
-from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, hint
+from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, unknown_column
 from bayeslab.families.hmm import pymc_graph
 from bayeslab.families.hmm.chains import labels_of, product_of
-from bayeslab.families.hmm.choice import candidate, settled
 from bayeslab.families.hmm.density import machine_model
-from bayeslab.families.hmm.model import hidden_at, linear_of
+from bayeslab.families.hmm.model import candidate, hidden_at, linear_of, settled
 from bayeslab.families.hmm.product_parts import additive
 from bayeslab.families.hmm.spec import HMM, layout_of
 from bayeslab.families.hmm.truncation import REFUSED, limit_of, limited, shown
@@ -48,6 +47,7 @@ from bayeslab.posterior.machine.arrays import NotLowered
 from bayeslab.posterior.machine.model import MachineModel
 from bayeslab.posterior.number_choice import NumberChoice
 from bayeslab.posterior.relabelling import agreeing
+from bayeslab.progress import duration
 
 if TYPE_CHECKING:
     import pymc
@@ -59,6 +59,9 @@ _PREFIX, _TELLING = 1_000, 60
 
 # A pass of this many multiplications takes about half a minute.
 _MOST_STEPS = 20_000_000_000
+# Seconds of an evaluation of the density of a semi-Markov chain: for each state, row and duration up to the longest
+# sequence, and for each state and duration of a law. An engine takes some tens of thousands of evaluations.
+_OF_A_DURATION, _OF_A_LAW, _EVALUATIONS = 4e-8, 5e-6, 50_000
 # Cells of tables of durations that are learned: a thousand draws of four chains take 0.6 GB.
 _MOST_LENGTHS = 20_000
 
@@ -145,11 +148,7 @@ class HMMPosterior(Posterior):
         learned = {column for part in hidden.parts if part.learned for column in part.columns}
         for i, name in enumerate(self.spec.columns):
             if name in learned and not self.data.has(name):
-                raise ModelError(
-                    f"the data have no column '{name}'{hint(name, self.data.names())}",
-                    path=("model", "columns", i),
-                    code="unknown-column",
-                )
+                raise unknown_column(name, self.data.names(), ("model", "columns", i))
 
     def _candidates(self) -> tuple[Hidden, ...]:
         """The resolved model; if the number of states is to be chosen, those with the smallest and the largest
@@ -262,6 +261,19 @@ class HMMPosterior(Posterior):
         if self._infinite:
             return REFUSED
         return counted.plan(self.hidden)
+
+    def forecast(self) -> dict[str, str]:
+        """The cost of one evaluation with durations, of which there may be many."""
+        hidden = None if self._continuous else self.hidden
+        if hidden is None or not isinstance(hidden.chain, DurationChain):
+            return {}
+        chain, longest = hidden.chain, int(np.diff(hidden.sequences.offsets).max(initial=0))
+        of_rows = _OF_A_DURATION * hidden.sequences.n_times * min(chain.longest, longest)
+        seconds = chain.n_states * (of_rows + _OF_A_LAW * chain.longest * (chain.word != "table"))
+        cost = f"about {seconds:.2g} s"
+        if chain.longest > longest:
+            cost += f"; durations beyond the longest sequence, {longest:,} rows, say nothing: take fewer"
+        return {"an evaluation": cost, "nuts": f"about {duration(seconds * _EVALUATIONS)} of one core"}
 
     def data_findings(self) -> list[DataFinding]:
         """Report columns without data."""

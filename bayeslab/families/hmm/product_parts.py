@@ -10,24 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.weak_priors import refuse_constant
 from bayeslab.distributions.emissions import column_variances
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import ModelError, unknown_parameter
+from bayeslab.families.hmm.emission_parts import joint_of
 from bayeslab.families.hmm.emission_parts import parts_of as emitted_parts
-from bayeslab.families.hmm.given_parameters import columns_of, given_of, numbers_of_shape, parameter_names
-from bayeslab.families.hmm.joint import joint_of
+from bayeslab.families.hmm.given_parameters import (
+    check_together,
+    columns_of,
+    given_of,
+    numbers_of_shape,
+    parameter_names,
+)
+from bayeslab.families.hmm.spec import HMM
 from bayeslab.latents.chains.product import ProductChain
 from bayeslab.posterior.observed.additive import Additive, AdditiveGaussian, effect_shape
 from bayeslab.posterior.observed.one_chain import OneChain, SpreadEmission
 from bayeslab.posterior.observed.part import StatePart
-
-if TYPE_CHECKING:
-    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["additive", "check_parameters", "parts_of"]
 
@@ -70,7 +74,7 @@ def check_parameters(spec: HMM, chain: ProductChain, layout: Sequence[tuple[str,
     if additive(spec):
         _known_effects(spec, chain)
         return
-    rest = {name: value for name, value in spec.parameters.items() if name not in chain.every}
+    rest = _of_emissions(spec, chain)
     if spec.coupling == "factorial":
         if spec.covariance in ("full", "tied") and rest:
             raise ModelError(
@@ -83,6 +87,10 @@ def check_parameters(spec: HMM, chain: ProductChain, layout: Sequence[tuple[str,
     given = _shared(spec, chain, rest)
     for c in _speaking(chain):
         given_of(given[chain.names[c]], _layout(spec, chain, c), chain.sizes[c])
+
+
+def _of_emissions(spec: HMM, chain: ProductChain) -> dict[str, Any]:
+    return {name: value for name, value in spec.parameters.items() if name not in chain.every}
 
 
 def _speaking(chain: ProductChain) -> range:
@@ -109,12 +117,7 @@ def _shared(spec: HMM, chain: ProductChain, given: Mapping[str, Any]) -> dict[st
     out: dict[str, dict[str, Any]] = {name: {} for name in chain.names}
     for name, value in given.items():
         if name not in home:
-            allowed = (*chain.every, *home)
-            raise ModelError(
-                f"no parameter is called '{name}'{hint(name, allowed)}",
-                path=("model", "parameters", name),
-                code="unknown-parameter",
-            )
+            raise unknown_parameter(name, (*chain.every, *home))
         name_of_chain, inner = home[name]
         out[name_of_chain][inner] = value
     return out
@@ -123,24 +126,13 @@ def _shared(spec: HMM, chain: ProductChain, given: Mapping[str, Any]) -> dict[st
 def _known_effects(spec: HMM, chain: ProductChain) -> dict[str, np.ndarray]:
     """All parameters of additive columns as numbers; empty if they are unknown."""
     names = ("mean", *(f"effect_{name}" for name in chain.names), "sd")
-    rest = {name: value for name, value in spec.parameters.items() if name not in chain.every}
+    rest = _of_emissions(spec, chain)
     for name in rest:
         if name not in names:
-            allowed = (*chain.every, *names)
-            raise ModelError(
-                f"no parameter is called '{name}'{hint(name, allowed)}",
-                path=("model", "parameters", name),
-                code="unknown-parameter",
-            )
+            raise unknown_parameter(name, (*chain.every, *names))
     if not rest:
         return {}
-    lost = [name for name in names if name not in rest]
-    if lost:
-        raise ModelError(
-            f"of additive effects all parameters are given, or none; '{lost[0]}' is not",
-            path=("model", "parameters"),
-            code="incomplete",
-        )
+    check_together(rest, names, "additive effects")
     return {
         name: numbers_of_shape(
             rest[name],
@@ -170,7 +162,7 @@ def parts_of(
     """
     if additive(spec):
         return (_additive_of(spec, chain, rows, scaled_by),)
-    rest = {name: value for name, value in spec.parameters.items() if name not in chain.every}
+    rest = _of_emissions(spec, chain)
     made = {"covariance": spec.covariance, "trials": spec.trials, "dof": spec.dof}
     if chain.coupling == "factorial":
         if spec.covariance in ("full", "tied"):

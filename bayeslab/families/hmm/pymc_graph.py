@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from bayeslab.data.bound import Data
 from bayeslab.families.hmm.density import coordinates, parameters, write_evidence
 from bayeslab.language.spec import Model
@@ -86,11 +84,7 @@ def _paths(hidden: Hidden) -> Any:
 
         def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
             uniform, *rest = inputs
-            outputs[0][0] = _drawn_path(hidden, uniform, rest)
+            values = dict(zip(hidden.chain.learned, rest, strict=True))
+            outputs[0][0] = hidden.chain.simulate(values, uniform, hidden.sequences.offsets)
 
     return Paths()
-
-
-def _drawn_path(hidden: Hidden, uniform: np.ndarray, probabilities: list[np.ndarray]) -> np.ndarray:
-    values = dict(zip(hidden.chain.learned, probabilities, strict=True))
-    return hidden.chain.simulate(values, uniform, hidden.sequences.offsets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -12,12 +12,10 @@ from bayeslab.data.bound import Data
 from bayeslab.data.rows import read_columns
 from bayeslab.data.sequences import Sequences, sequences_of, spread
 from bayeslab.distributions.emissions import Regression
-from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.families.hmm.given_parameters import numbers_of_shape
+from bayeslab.errors import DataError, ModelError, unknown_parameter
+from bayeslab.families.hmm.given_parameters import check_together, numbers_of_shape
+from bayeslab.families.hmm.spec import HMM
 from bayeslab.posterior.observed.regression import RegressionPart, Standardised
-
-if TYPE_CHECKING:
-    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["expert_of", "inputs_of", "known_regression"]
 
@@ -45,19 +43,11 @@ def known_regression(spec: HMM, n_states: int, given: Mapping[str, Any]) -> dict
     for name, value in given.items():
         path = ("model", "parameters", name)
         if name not in shapes:
-            raise ModelError(
-                f"no parameter is called '{name}'{hint(name, shapes)}", path=path, code="unknown-parameter"
-            )
+            raise unknown_parameter(name, shapes)
         out[name] = numbers_of_shape(
             value, shapes[name], path, "lines of states have the default priors", positive=name == "sd"
         )
-    if ("intercept" in out) != ("slope" in out):
-        lost = "slope" if "intercept" in out else "intercept"
-        raise ModelError(
-            f"intercept and slope are known together or learned together: '{lost}' is missing",
-            path=("model", "parameters"),
-            code="incomplete",
-        )
+    check_together(out.keys() - {"sd"}, ("intercept", "slope"), "intercept and slope")
     return out
 
 

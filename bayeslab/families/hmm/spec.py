@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayeslab.errors import (
-    Flaw,
-    hint,
-)
+from bayeslab.errors import Flaw, hint
 from bayeslab.families.hmm.given_parameters import columns_of
 from bayeslab.families.hmm.words import (
     INFINITE,
@@ -61,10 +58,6 @@ def _as_states(value: Any) -> Any:
     return names
 
 
-def _as_chains(value: Any) -> Any:
-    return value if value is None else as_chains(value)
-
-
 def _as_counts(value: Mapping[Any, Any]) -> dict[str, int]:
     """Read a range of numbers of states ``{from, to}``, or a number of states for each class."""
     if value and value.keys() <= {"from", "to"}:
@@ -83,27 +76,20 @@ def _as_counts(value: Mapping[Any, Any]) -> dict[str, int]:
     return {str(name): n for name, n in value.items()}
 
 
-def _as_topology(value: Any) -> Any:
-    words = ("ergodic", "left_right", "banded")
-    if isinstance(value, str) and value not in words:
-        raise Flaw(f"unknown topology '{value}'{hint(value, words)}", code="unknown-word")
-    return value
+def _one_of(key: str, *words: str, more: str = "") -> BeforeValidator:
+    """Refuse other words; what is no word is left to the type."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, str) and value not in words:
+            raise Flaw(f"unknown {key} '{value}'{hint(value, words)}{more}", code="unknown-word")
+        return value
+
+    return BeforeValidator(read)
 
 
-def _as_shares(value: Any) -> Any:
-    words = ("free", "uniform")
-    if isinstance(value, str) and value not in words:
-        raise Flaw(
-            f"unknown class_probability '{value}'{hint(value, words)}; or a list of probabilities", code="unknown-word"
-        )
-    return value
-
-
-def _as_initial(value: Any) -> Any:
-    words = ("free", "stationary", "uniform")
-    if isinstance(value, str) and value not in words:
-        raise Flaw(f"unknown initial '{value}'{hint(value, words)}; or a list of probabilities", code="unknown-word")
-    return value
+_TOPOLOGY = _one_of("topology", "ergodic", "left_right", "banded")
+_INITIAL = _one_of("initial", "free", "stationary", "uniform", more="; or a list of probabilities")
+_SHARES = _one_of("class_probability", "free", "uniform", more="; or a list of probabilities")
 
 
 class HMM(Family):
@@ -127,7 +113,7 @@ class HMM(Family):
         le=100,
         description="Largest number of states when `states: infinite` (the weak-limit truncation).",
     )
-    chains: Annotated[dict[Identifier, int | list[str]] | None, BeforeValidator(_as_chains)] = Field(
+    chains: Annotated[dict[Identifier, int | list[str]] | None, BeforeValidator(as_chains)] = Field(
         default=None,
         description="Several hidden chains, instead of `states`: each name with a number of states or a list of"
         " their names.",
@@ -154,7 +140,7 @@ class HMM(Family):
         default=None,
         description="Column with the class of each sequence, empty where unknown; each class has its own chain.",
     )
-    class_probability: Annotated[str | list[float | int] | None, BeforeValidator(_as_shares)] = Field(
+    class_probability: Annotated[str | list[float | int] | None, _SHARES] = Field(
         default=None,
         description="Prior probabilities of the classes: free (learned; the default), uniform, or a list of"
         " probabilities.",
@@ -213,13 +199,13 @@ class HMM(Family):
         default=None,
         description="Makes rows the nodes of trees: the column with the label of each row's parent, empty for roots.",
     )
-    topology: Annotated[str | list[list[int]], BeforeValidator(_as_topology)] = Field(
+    topology: Annotated[str | list[list[int]], _TOPOLOGY] = Field(
         default="ergodic",
         description="Which transitions are possible: ergodic, left_right, banded, or a matrix of 0 and 1 as a list"
         " of rows.",
     )
     reach: int = Field(default=1, ge=1, description="Largest step, in states, of a left_right or banded chain.")
-    initial: Annotated[str | list[float | int] | None, BeforeValidator(_as_initial)] = Field(
+    initial: Annotated[str | list[float | int] | None, _INITIAL] = Field(
         default=None,
         description="Distribution of the first state: free (learned; the default), stationary, uniform, or a list"
         " of probabilities; a left_right chain starts in its first state.",

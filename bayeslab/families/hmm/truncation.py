@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.errors import ModelError, hint
 from bayeslab.families.hmm.given_parameters import distribution_of
+from bayeslab.families.hmm.spec import HMM
 from bayeslab.latents.chains.infinite_hidden import Limit
 from bayeslab.posterior.chains.hidden import Hidden
-
-if TYPE_CHECKING:
-    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["CONCENTRATIONS", "REFUSED", "based", "limit_of", "limited", "shown", "truncated"]
 

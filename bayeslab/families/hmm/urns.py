@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.rows import read_columns
 from bayeslab.data.sequences import Sequences, spread
-from bayeslab.errors import DataError, ModelError
+from bayeslab.errors import DataError, ModelError, errors_at
+from bayeslab.families.hmm.spec import HMM
 from bayeslab.latents.chains import urn_draws as urns
 from bayeslab.latents.chains.chain import Chain
 from bayeslab.latents.chains.urn_draws import UrnDraws
 from bayeslab.latents.chains.urns import UrnChain
 from bayeslab.posterior.observed.urn import UrnColours, UrnPart
-
-if TYPE_CHECKING:
-    from bayeslab.families.hmm.spec import HMM
 
 __all__ = ["balls_of", "urns_of"]
 
@@ -37,10 +35,8 @@ def balls_of(spec: HMM, n_states: int) -> np.ndarray:
         raise ModelError(
             f"{what}: `balls` has a row for each urn, a number for each colour", path=path[:2], code="wrong-type"
         )
-    try:
+    with errors_at(path):
         balls = urns.read_balls(spec.parameters["balls"])
-    except ModelError as error:
-        raise ModelError(error.message, path=path, code=error.code) from None
     if len(balls) != n_states:
         raise ModelError(
             f"balls for {len(balls)} urns, and there are {n_states} states", path=path, code="wrong-length"

@@ -7,10 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from bayeslab.errors import (
-    Flaw,
-    hint,
-)
+from bayeslab.errors import Flaw, hint
 from bayeslab.language.spec import Spec
 from bayeslab.latents.chains.durations import OF_DURATIONS
 
@@ -27,25 +24,9 @@ INFINITE = frozenset(
 )  # fmt: skip
 # Keys that several chains allow.
 SEVERAL = frozenset(
-    (
-        "family",
-        "columns",
-        "chains",
-        "coupling",
-        "effects",
-        "emits",
-        "emission",
-        "covariance",
-        "trials",
-        "dof",
-        "parameters",
-        "sequence",
-        "time",
-        "initial",
-        "pseudocount",
-        "stickiness",
-    )
-)
+    ("family", "columns", "chains", "coupling", "effects", "emits", "emission", "covariance", "trials", "dof",
+     "parameters", "sequence", "time", "initial", "pseudocount", "stickiness")
+)  # fmt: skip
 _LONGEST = 100_000
 
 
@@ -80,6 +61,8 @@ def as_durations(value: Any) -> Any:
 
 def as_chains(value: Any) -> Any:
     """Read ``chains`` of a model file: names mapped to numbers of states or to lists of state names."""
+    if value is None:
+        return value
     if not isinstance(value, dict):
         raise Flaw(
             "chains are names with numbers of states, such as {season: 2, weather: [dry, wet]}", code="wrong-type"

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 from bayeslab.data.bound import Data
 from bayeslab.distributions import SCALARS
-from bayeslab.errors import (
-    ModelError,
-    hint,
-)
+from bayeslab.errors import ModelError, errors_at, hint, unknown_column
 from bayeslab.families.hypotheses.posterior import HypothesesPosterior
 from bayeslab.families.hypotheses.spec import DISCRETE, Hypotheses
 from bayeslab.language.expressions import parse
@@ -36,7 +33,7 @@ def check(model: Model, columns: set[str] | None) -> None:
     for name, hypothesis in spec.hypotheses.items():
         if isinstance(hypothesis.likelihood, str):
             path = ("model", "hypotheses", name, "likelihood")
-            try:
+            with errors_at(path):
                 expression = parse(hypothesis.likelihood)
                 word = call_name(expression.tree)
                 if word not in DISCRETE and word not in SCALARS:
@@ -45,11 +42,8 @@ def check(model: Model, columns: set[str] | None) -> None:
                         f"'{expression.text}' is not a distribution that is known here{hint(word, allowed)}",
                         code="not-a-distribution",
                     )
-            except ModelError as error:
-                raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     if columns is not None and spec.observed not in columns:
-        message = f"the data have no column '{spec.observed}'{hint(spec.observed, columns)}"
-        raise ModelError(message, path=("model", "observed"), code="unknown-column")
+        raise unknown_column(spec.observed, columns, ("model", "observed"))
 
 
 def compile(model: Model, data: Data) -> HypothesesPosterior:

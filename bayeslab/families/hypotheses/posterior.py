@@ -16,6 +16,7 @@ from bayeslab.distributions import log_densities
 from bayeslab.errors import (
     DataError,
     ModelError,
+    errors_at,
 )
 from bayeslab.exact.finite import Hypotheses as Finite
 from bayeslab.families.graph.posterior import GraphPosterior
@@ -105,12 +106,8 @@ class HypothesesPosterior(Posterior):
                 return np.log(spec.table)[:, x.astype(int)].T
         columns = []
         for name, hypothesis in spec.hypotheses.items():
-            try:
+            with errors_at(("model", "hypotheses", name, "likelihood")):
                 columns.append(_of_distribution(hypothesis, self.data, x))
-            except ModelError as error:
-                raise ModelError(
-                    error.message, path=("model", "hypotheses", name, "likelihood"), code=error.code
-                ) from None
         return np.stack(columns, axis=1)
 
     def learned(self) -> Finite:

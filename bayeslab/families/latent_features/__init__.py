@@ -19,7 +19,7 @@ References
 from __future__ import annotations
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import unknown_column
 from bayeslab.families.latent_features.posterior import LatentFeaturesPosterior
 from bayeslab.families.latent_features.spec import LatentFeatures
 from bayeslab.language.spec import Model
@@ -41,11 +41,7 @@ def check(model: Model, columns: set[str] | None) -> None:
         return  # to be simulated
     for i, name in enumerate(spec.columns):
         if name not in columns:
-            raise ModelError(
-                f"the data have no column '{name}'{hint(name, columns)}",
-                path=("model", "columns", i),
-                code="unknown-column",
-            )
+            raise unknown_column(name, columns, ("model", "columns", i))
 
 
 def compile(model: Model, data: Data) -> LatentFeaturesPosterior:

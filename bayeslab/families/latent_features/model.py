@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +12,10 @@ from bayeslab.data.bound import Data
 from bayeslab.data.rows import read_columns
 from bayeslab.digits import check_digits, check_size, constant
 from bayeslab.distributions import SCALARS, log_density
-from bayeslab.errors import DataError, ModelError, Reason, hint
+from bayeslab.errors import DataError, ModelError, Reason, errors_at, hint
+from bayeslab.families.latent_features.spec import LatentFeatures
 from bayeslab.language.numeric_priors import has_numbers, read_prior
 from bayeslab.language.spec import Model
-
-if TYPE_CHECKING:
-    from bayeslab.families.latent_features.spec import LatentFeatures
 
 __all__ = ["MOST_SUMMED", "Resolved", "Written", "refused_patterns", "resolved"]
 
@@ -250,10 +248,8 @@ def _written(spec: LatentFeatures, name: str) -> Scale | None:
         raise ModelError(
             f"the prior of '{name}' has numbers for parameters, not {given!r}", path=path, code="bad-prior"
         )
-    try:
+    with errors_at(path):
         _, low, _, proper = log_density(word, arguments)
-    except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     if low < 0 or not proper:
         raise ModelError(
             f"'{name}' is a standard deviation: its prior is proper and of positive numbers",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.errors import ModelError, OptionError, hint
+from bayeslab.errors import OptionError, unknown_column
 from bayeslab.families.latent_features.model import Resolved, Written, resolved
 from bayeslab.families.latent_features.spec import LatentFeatures
 from bayeslab.posterior.answer import EMPlan, GibbsPlan, Plan
@@ -54,11 +54,7 @@ class LatentFeaturesPosterior(Posterior):
     def _there(self) -> None:
         for i, name in enumerate(self.spec.columns):
             if not self.data.has(name):
-                raise ModelError(
-                    f"the data have no column '{name}'{hint(name, self.data.names())}",
-                    path=("model", "columns", i),
-                    code="unknown-column",
-                )
+                raise unknown_column(name, self.data.names(), ("model", "columns", i))
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         """The model as a PyMC graph.

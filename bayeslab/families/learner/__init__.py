@@ -14,10 +14,7 @@ References
 from __future__ import annotations
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import (
-    ModelError,
-    hint,
-)
+from bayeslab.errors import unknown_column
 from bayeslab.families.learner.posterior import LearnerPosterior
 from bayeslab.families.learner.spec import Learner
 from bayeslab.language.spec import Model
@@ -40,11 +37,7 @@ def check(model: Model, columns: set[str] | None) -> None:
     # New data may lack the target.
     for i, name in enumerate(spec.inputs):
         if name not in columns:
-            raise ModelError(
-                f"the data have no column '{name}'{hint(name, columns)}",
-                path=("model", "inputs", i),
-                code="unknown-column",
-            )
+            raise unknown_column(name, columns, ("model", "inputs", i))
 
 
 def compile(model: Model, data: Data) -> LearnerPosterior:

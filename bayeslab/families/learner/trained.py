@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bayeslab import registry
 from bayeslab.data.bound import Data
 from bayeslab.digits import check_size
-from bayeslab.errors import DataError, ModelError, hint, listed
+from bayeslab.errors import DataError, ModelError, hint, listed, unknown_column
 from bayeslab.language.spec import Model
 from bayeslab.streams import derived
 from bayeslab.training_warnings import convergence_warnings
@@ -184,11 +184,7 @@ class Prepared:
         if name is None:
             return None
         if not data.has(name):
-            raise ModelError(
-                f"the data have no column '{name}'{hint(name, data.names())}",
-                path=("model", "sample_weight"),
-                code="unknown-column",
-            )
+            raise unknown_column(name, data.names(), ("model", "sample_weight"))
         term = data.term(name, missing=True)
         if term.value is None or term.dims != (self.model.data.rows,):
             raise DataError(f"the weights '{name}' are one number for each row", code="not-numbers")
@@ -274,11 +270,7 @@ def prepared(model: Model, data: Data) -> Prepared:
     spec: Any = model.model
     if not data.has(spec.target):
         names = data.names()
-        raise ModelError(
-            f"the data have no column '{spec.target}'{hint(spec.target, names)}",
-            path=("model", "target"),
-            code="unknown-column",
-        )
+        raise unknown_column(spec.target, names, ("model", "target"))
     aside = (spec.target, spec.sample_weight)
     used = spec.inputs or [n for n in [*data.dataset.columns, *data.derive] if n not in aside]
     for reason in () if spec.inputs else data.dataset.left_out.values():

@@ -15,7 +15,7 @@ References
 from __future__ import annotations
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import ModelError, hint, unknown_column
 from bayeslab.families.markov_random_field.field import check_emission, graph_of
 from bayeslab.families.markov_random_field.posterior import FieldPosterior
 from bayeslab.families.markov_random_field.spec import MarkovRandomField
@@ -44,11 +44,7 @@ def check(model: Model, columns: set[str] | None) -> None:
     for key in ("observed", "row", "column"):
         name = getattr(spec.grid, key)
         if columns and name is not None and name not in columns:
-            raise ModelError(
-                f"the data have no column '{name}'{hint(name, columns)}",
-                path=("model", "grid", key),
-                code="unknown-column",
-            )
+            raise unknown_column(name, columns, ("model", "grid", key))
 
 
 def compile(model: Model, data: Data) -> FieldPosterior:

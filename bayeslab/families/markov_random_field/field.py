@@ -13,7 +13,7 @@ from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column
 from bayeslab.distributions import SCALARS, log_densities
 from bayeslab.errors import BayeslabError, DataError, EvidenceError, ModelError, hint
-from bayeslab.families.bayes_net.net import codes_from
+from bayeslab.families.bayes_net.net import codes_from, column_of
 from bayeslab.families.markov_random_field.spec import Grid, MarkovRandomField
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
@@ -179,7 +179,7 @@ def field_of(spec: MarkovRandomField, data: Data, name: str) -> Field:
             code="wrong-length",
         )
     for v in columns:
-        code = int(codes_from({v: factors.states[v]}, {v: _column(v, data)}, 1)[0, 0])
+        code = int(codes_from({v: factors.states[v]}, {v: column_of(v, data)}, 1)[0, 0])
         if code >= 0 and v in given:
             raise DataError(f"'{v}' is in the data and in `given`: leave one of them out", code="duplicate")
         if code >= 0:
@@ -189,17 +189,9 @@ def field_of(spec: MarkovRandomField, data: Data, name: str) -> Field:
     return Field(factors, given, 0.0, blocks, {f"{v}_state": np.array(b.states) for v, b in blocks.items()})
 
 
-def _column(name: str, data: Data) -> Column:
-    if name in data.dataset.columns:
-        data.look_at(name)
-        return data.column(name)
-    term = data.term(name, missing=True)
-    return Column(np.asarray(term.value), tuple(str(d) for d in term.dims))
-
-
 def _image(grid: Grid, data: Data, name: str) -> Field:
     """The field of an image: pixels by row and column, coupled with their neighbours."""
-    column = _column(grid.observed, data)
+    column = column_of(grid.observed, data)
     at, dims, labels = _positions(grid, column, data)
     height, width = (len(labels[dim]) for dim in dims)
     log_likelihood, log_scale = np.zeros((height * width, len(grid.states))), 0.0

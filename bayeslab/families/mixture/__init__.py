@@ -14,7 +14,7 @@ References
 from __future__ import annotations
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import unknown_column
 from bayeslab.families.mixture.posterior import MixturePosterior
 from bayeslab.families.mixture.spec import Mixture
 from bayeslab.language.formula import parse_formula
@@ -25,14 +25,10 @@ __all__ = ["Mixture", "Spec", "check", "compile"]
 Spec = Mixture
 
 
-def _spec(model: Model) -> Mixture:
-    assert isinstance(model.model, Mixture)
-    return model.model
-
-
 def check(model: Model, columns: set[str] | None) -> None:
     """Check that the data have the columns that the model names."""
-    spec = _spec(model)
+    assert isinstance(model.model, Mixture)
+    spec = model.model
     if not columns:
         return
     wanted = {
@@ -49,9 +45,7 @@ def check(model: Model, columns: set[str] | None) -> None:
         for i, name in enumerate(names):
             if name not in columns and not (simulated and key in ("columns", "regression", "labels")):
                 path = ("model", key) if isinstance(getattr(spec, key), str) else ("model", key, i)
-                raise ModelError(
-                    f"the data have no column '{name}'{hint(name, columns)}", path=path, code="unknown-column"
-                )
+                raise unknown_column(name, columns, path)
 
 
 def compile(model: Model, data: Data) -> MixturePosterior:

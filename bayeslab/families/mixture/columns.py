@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.rows import read_columns
+from bayeslab.data.trials import check_trials
 from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.families.mixture.spec import Mixture
 from bayeslab.language.spec import Model
 
-if TYPE_CHECKING:
-    from bayeslab.families.mixture.spec import Mixture
-from bayeslab.families.mixture.trials import check_given
-
-__all__ = ["column_names", "gate_inputs", "names_and_labels", "read_rows"]
+__all__ = ["check_drawn", "column_names", "gate_inputs", "names_and_labels", "read_rows"]
 
 
 def column_names(spec: Mixture) -> tuple[str, ...]:
@@ -38,7 +36,7 @@ def read_rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray
     categorical = {*spec.words("categorical"), *([spec.labels] if spec.labels else [])}
     unchecked = (spec.trials,) if isinstance(spec.trials, str) else ()  # checked with the trials
     out = read_columns(data, columns, categorical, text=lambda name: _text_found(spec, data, name), unchecked=unchecked)
-    check_given(spec, data, columns, out)
+    _check_given(spec, data, columns, out)
     return out
 
 
@@ -149,3 +147,32 @@ def gate_inputs(
                 )
         scales = x.mean(axis=0), sd
     return np.column_stack([np.ones(len(x)), (x - scales[0]) / scales[1]]), scales
+
+
+# --------------------------------------------------------------------------------- trials of binomial columns
+
+
+def _check_given(spec: Mixture, data: Data, columns: tuple[str, ...], rows: np.ndarray) -> None:
+    """Check the numbers of trials: integers, in every row of a fit, and in new rows where successes are given."""
+    if isinstance(spec.trials, str):
+        _check_trials(spec, data, columns, rows, (data.origin is None) | ~_open(spec, columns, rows))
+
+
+def check_drawn(spec: Mixture, data: Data, columns: tuple[str, ...], rows: np.ndarray) -> None:
+    """Numbers of trials where successes are drawn: in missing cells, or everywhere if none is missing."""
+    if isinstance(spec.trials, str) and spec.words("binomial"):
+        open_ = _open(spec, columns, rows)
+        _check_trials(spec, data, columns, rows, open_ if open_.any() else ~open_)
+
+
+def _open(spec: Mixture, columns: tuple[str, ...], rows: np.ndarray) -> np.ndarray:
+    return np.isnan(rows[:, [columns.index(name) for name in spec.words("binomial")]]).any(axis=1)
+
+
+def _check_trials(spec: Mixture, data: Data, columns: tuple[str, ...], rows: np.ndarray, needed: np.ndarray) -> None:
+    name = str(spec.trials)
+    if needed.any() and not data.has(name):
+        raise DataError(
+            f"the data have no column '{name}', the number of trials{hint(name, data.names())}", code="unknown-column"
+        )
+    check_trials(name, rows[:, columns.index(name)], needed=needed)

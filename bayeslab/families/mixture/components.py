@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.design import Design
 from bayeslab.distributions import emissions
-from bayeslab.errors import DataError, ModelError, OptionError
+from bayeslab.errors import DataError, ModelError, errors_at
 from bayeslab.families.mixture.prior_numbers import beta_or_gamma, concentration, gaussian_prior, given_law, lkj
+from bayeslab.families.mixture.spec import Mixture
 from bayeslab.language.column_distributions import column_distribution
 from bayeslab.language.formula import parse_formula
 from bayeslab.posterior.observed.any_distribution import DistributedPart
@@ -24,9 +25,6 @@ from bayeslab.posterior.observed.part import COMPONENTS, StatePart
 from bayeslab.posterior.observed.prior import Prior
 from bayeslab.posterior.observed.regression import RegressionPart
 from bayeslab.posterior.observed.student_t import StudentT
-
-if TYPE_CHECKING:
-    from bayeslab.families.mixture.spec import Mixture
 
 __all__ = ["component_parts", "design_of", "regression_part"]
 
@@ -168,10 +166,8 @@ def _gaussian(
             path=("model", "priors"),
             code="incomplete",
         )
-    try:
+    with errors_at(("model", "covariance")):
         emission: Any = emissions.gaussian(len(part_columns), covariance, known=spec.known)
-    except OptionError as error:
-        raise ModelError(error.message, path=("model", "covariance"), code=error.code) from None
     if covariance in ("full", "tied") and eta is None:
         _refuse_dependent(spec, rows, part_columns)
     if free and not len(rows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +12,11 @@ from bayeslab.data.bound import Data
 from bayeslab.data.dataset import RowStream
 from bayeslab.data.design import Design
 from bayeslab.distributions import emissions
-from bayeslab.errors import DataError, ModelError, OptionError
+from bayeslab.errors import DataError, ModelError, errors_at
 from bayeslab.families.mixture.columns import column_names, gate_inputs, names_and_labels, read_rows
 from bayeslab.families.mixture.components import component_parts, design_of, regression_part
 from bayeslab.families.mixture.prior_numbers import concentration, process_prior
+from bayeslab.families.mixture.spec import Mixture
 from bayeslab.language.spec import Model
 from bayeslab.latents.labels.labels import Labels
 from bayeslab.latents.partitions.component_number import NumberPrior
@@ -25,9 +26,6 @@ from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.number_choice import NumberChoice
 from bayeslab.posterior.observed.part import StatePart
 from bayeslab.posterior.observed.regression import RegressionPart
-
-if TYPE_CHECKING:
-    from bayeslab.families.mixture.spec import Mixture
 
 __all__ = ["Candidates", "candidates", "resolved"]
 
@@ -215,10 +213,8 @@ def _chosen(spec: Mixture, candidates: Candidates) -> NumberChoice:
     else:
         problems = {k: problem.without_prior() for k, problem in problems.items()}
     rng = np.random.default_rng(0)
-    try:
+    with errors_at(path):
         return choose_components(problems.__getitem__, tuple(problems), criterion=spec.choose, rng=rng)[0]
-    except OptionError as error:
-        raise ModelError(error.message, path=path, code=error.code) from None
 
 
 def _emission(parts: Mapping[str, StatePart]) -> Any:

@@ -11,12 +11,12 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import DataError, ModelError, OptionError, Reason, hint
+from bayeslab.errors import DataError, ModelError, OptionError, Reason, unknown_column
 from bayeslab.families.mixture import density, pymc_graph
+from bayeslab.families.mixture.columns import check_drawn
 from bayeslab.families.mixture.model import Candidates, candidates, resolved
 from bayeslab.families.mixture.prior_numbers import written_priors
 from bayeslab.families.mixture.spec import Mixture
-from bayeslab.families.mixture.trials import check_drawn
 from bayeslab.language.spec import Model
 from bayeslab.latents.labels.clusters import ordered as by_location
 from bayeslab.latents.labels.clusters import permute, permute_labels
@@ -149,11 +149,7 @@ class MixturePosterior(Posterior):
         """Check that the data have all columns, not only those needed for simulation."""
         for i, name in enumerate(self.spec.modelled):
             if not self.data.has(name):
-                raise ModelError(
-                    f"the data have no column '{name}'{hint(name, self.data.names())}",
-                    path=("model", "columns", i),
-                    code="unknown-column",
-                )
+                raise unknown_column(name, self.data.names(), ("model", "columns", i))
 
     @cached_property
     def exact_plan(self) -> Plan | str:
@@ -384,12 +380,7 @@ class MixturePosterior(Posterior):
         """Log density of each row at each draw with its component summed out; for partitions, given all other rows."""
         self._there()
         if "_labels" in draws:
-            return {
-                "row": (
-                    (self.model.data.rows,),
-                    process.log_densities(self.resolved, draws),
-                )
-            }
+            return {"row": ((self.model.data.rows,), process.log_densities(self.resolved, draws))}
         resolved = self._with_parameters()
         return {"row": ((self.model.data.rows,), np.stack([e for e, _ in _responsibilities(resolved, draws)]))}
 
@@ -452,7 +443,6 @@ class MixturePosterior(Posterior):
 
 
 def _renamed(resolved: BoundMixture, draws: Mapping[str, np.ndarray], moves: np.ndarray) -> dict[str, np.ndarray]:
-
     out = dict(draws)
     named = {name for name, dims in resolved.dims.items() if dims[:1] == ("component",) and name in draws}
     for name in named | _inner(resolved, draws):

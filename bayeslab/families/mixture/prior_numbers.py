@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.distributions import DISTRIBUTIONS, Law, emissions, maths
-from bayeslab.errors import ModelError, OptionError, hint
+from bayeslab.errors import ModelError, OptionError, errors_at, hint
+from bayeslab.families.mixture.spec import Mixture
 from bayeslab.language.numeric_priors import has_numbers, numbers, read_prior
 from bayeslab.latents.partitions.dirichlet_process import Concentration, ProcessPrior
 from bayeslab.posterior.mixtures.bound_mixture import BoundMixture
-
-if TYPE_CHECKING:
-    from bayeslab.families.mixture.spec import Mixture
 
 __all__ = ["beta_or_gamma", "concentration", "gaussian_prior", "given_law", "lkj", "process_prior", "written_priors"]
 
@@ -197,10 +195,8 @@ def process_prior(spec: Mixture) -> ProcessPrior:
         alpha = (float(a), float(b))
     else:
         alpha = float(given)
-    try:
+    with errors_at(path):
         return ProcessPrior(alpha, float(spec.discount))
-    except OptionError as error:
-        raise ModelError(error.message, path=path, code=error.code) from None
 
 
 def written_priors(spec: Mixture, mixture: BoundMixture) -> dict[str, Any]:

@@ -4,6 +4,8 @@ References
 ----------
 .. [1] Piironen, Vehtari (2017). Sparsity information and regularization in the horseshoe and other
    shrinkage priors. Electronic Journal of Statistics 11.
+.. [2] Zhang, Naughton, Bondell, Reich (2022). Bayesian regression using a prior on the model fit: the R2-D2 shrinkage
+   prior. Journal of the American Statistical Association 117.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from bayeslab.digits import located, spread_of
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import DataError, ModelError
 from bayeslab.families.regression.formulas import Names
+from bayeslab.families.regression.joint_effects import JointEffects
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import call_name
 
@@ -64,19 +67,27 @@ class Shrinkage:
 
     Attributes
     ----------
-    kind : {"ridge", "lasso", "horseshoe"}
+    kind : {"ridge", "lasso", "horseshoe", "r2d2"}
     sd : float
         The scale of the linear predictor.
     noise : str
         The scale of the rows about their means, in the model language.
-    tau : str or None
-        The prior of the common scale; None for the default.
+    prior : str or None
+        The prior of :attr:`parameter`; None for the default.
     """
 
     kind: str
     sd: float
     noise: str
-    tau: str | None
+    prior: str | None
+
+    #: The parameter by which all slopes are shrunk, by kind.
+    PARAMETERS: ClassVar = {"ridge": "tau", "lasso": "tau", "horseshoe": "tau", "r2d2": "R2"}
+
+    @property
+    def joint(self) -> bool:
+        """Whether it is a prior of all slopes, none of which can have another."""
+        return self.kind in ("horseshoe", "r2d2")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +108,6 @@ class Joint:
     members: list[tuple[Coefficients, Group]]
 
     @property
-    def label(self) -> str:
-        """The joint effects in names of parameters."""
-        return f"{self.name}_{self.id}"
-
-    @property
     def effects(self) -> list[str]:
         """The effects of all formulas: ``1`` and ``x`` of the predicted quantity, ``sigma:1`` of another parameter."""
         return [
@@ -110,44 +116,29 @@ class Joint:
             for effect in group.effects
         ]
 
+    @property
+    def label(self) -> str:
+        """The joint effects in names of parameters."""
+        return f"{self.name}_{self.id}"
+
     def write(self, parts: Parts, eta: str) -> None:
         """Write the sds, the correlations and the effects.
-
-        The standard deviations are parameters of their own, so that each formula has its prior of them.
-        LKJCholeskyCov makes standard deviations too. They are independent of the correlations, and are divided out.
 
         Parameters
         ----------
         eta
             The number of the LKJ prior.
         """
-        nodes, label = parts.nodes, self.label
-        effect, twin, other = f"{label}_effect", f"{label}_effect_2", f"{label}_effect_with"
-        labels = next(group.labels for _, group in self.members)
-        parts.dims[self.name] = _plain(labels)
-        parts.dims.update({effect: self.effects, twin: effect, other: effect})
+        parts.dims[self.name] = _plain(next(group.labels for _, group in self.members))
         sds = [sd for of, group in self.members for sd in of.joint_sds(group)]
-        rows = f"_chol_{label} / _length_{label}"
-        nodes |= {
-            f"_chol_{label}[{effect}, {twin}]": f"LKJCholeskyCov(eta={eta}, sd_dist=LogNormal(0, 0.1))",
-            f"_length_{label}[{effect}]": f"sqrt(sum(_chol_{label} ** 2, {twin}))",
-            f"_sd_{label}[{effect}]": f"stack([{', '.join(sds)}], {effect})",
-            f"_raw_{label}[{self.name}, {twin}]": "Normal(0, 1)",
-            f"_u_{label}[{self.name}, {effect}]": (
-                f"_sd_{label} * dot(_raw_{label}, _chol_{label}, {twin}) / _length_{label}"
-            ),
-            f"corr_{label}[{effect}, {other}]": f"dot({rows}, rename({rows}, {effect}, {other}), {twin})",
-        }
-        at = 0
+        joint, at = JointEffects(self.name, self.id, self.effects, sds), 0
+        parts.dims.update(joint.dims())
+        parts.nodes.update(joint.nodes(eta))
         for of, group in self.members:
-            of_formula = of.names.group(group.name)
-            each = [f"sum(_u_{label} * (index({effect}) == {k}), {effect})" for k in range(at, at + len(group.effects))]
-            at += len(each)
-            if len(each) == 1:
-                nodes[f"u_{of_formula}[{self.name}]"] = each[0]
-            else:
-                inside = f"{of_formula}_effect"
-                nodes[f"u_{of_formula}[{self.name}, {inside}]"] = f"stack([{', '.join(each)}], {inside})"
+            label, count = of.names.group(group.name), len(group.effects)
+            inside = f", {label}_effect" if count > 1 else ""
+            parts.nodes[f"u_{label}[{self.name}{inside}]"] = joint.part(at, count, f"{label}_effect")
+            at += count
 
 
 class Coefficients:
@@ -203,7 +194,7 @@ class Coefficients:
         if self.shrinkage is not None:
             self._shrunk(self.shrinkage, priors, spread)
         self.texts = [text or f"Normal(0, {rounded(self.unit / s)})" for text, s in zip(priors, spread, strict=True)]
-        if self.shrinkage is None or self.shrinkage.kind != "horseshoe":
+        if self.shrinkage is None or not self.shrinkage.joint:
             self._written()
         return [f"{self.names.of('design')} @ {self.names.of('b')}"]
 
@@ -241,12 +232,15 @@ class Coefficients:
             )
 
     def _shrunk(self, shrinkage: Shrinkage, priors: list[str | None], spread: np.ndarray) -> None:
-        if shrinkage.kind == "horseshoe":
+        if shrinkage.joint:
             if any(priors):
                 raise problem(
-                    "the horseshoe is a prior of all slopes; leave out their own priors", "priors", code="conflict"
+                    f"shrinkage: {shrinkage.kind} is a prior of all slopes; leave out their own priors",
+                    "priors",
+                    code="conflict",
                 )
-            self._horseshoe(shrinkage, spread)
+            write = self._horseshoe if shrinkage.kind == "horseshoe" else self._r2d2
+            write(shrinkage, spread)
             return
         if all(priors):
             raise problem(
@@ -255,7 +249,7 @@ class Coefficients:
                 "shrinkage",
                 code="conflict",
             )
-        self.nodes["tau"] = shrinkage.tau or "HalfCauchy(1)"
+        self.nodes["tau"] = shrinkage.prior or "HalfCauchy(1)"
         kind = "Normal" if shrinkage.kind == "ridge" else "Laplace"
         for k, text in enumerate(priors):
             priors[k] = text or f"{kind}(0, tau * {rounded(shrinkage.sd / spread[k])})"
@@ -268,13 +262,26 @@ class Coefficients:
         unit = shrinkage.sd / spread
         self.columns["unit"] = Column(unit, ("predictor",))
         self.nodes |= {
-            "tau": shrinkage.tau or f"HalfCauchy({rounded(share)} * {shrinkage.noise})",
+            "tau": shrinkage.prior or f"HalfCauchy({rounded(share)} * {shrinkage.noise})",
             "_slab": "InverseGamma(2, 8)",
             f"_local[predictor{self._tail}]": "HalfCauchy(1)",
             f"_raw[predictor{self._tail}]": "Normal(0, 1)",
             f"b[predictor{self._tail}]": (
                 "unit * _raw * tau * _local * sqrt(_slab / (_slab + tau ** 2 * _local ** 2))"
             ),
+        }
+
+    def _r2d2(self, shrinkage: Shrinkage, spread: np.ndarray) -> None:
+        """The R2-D2 prior [2]_: of the share of explained variance, which a Dirichlet divides among the slopes."""
+        self.columns["unit"] = Column(1.0 / spread, ("predictor",))
+        several = len(spread) > 1
+        if several:
+            self.nodes["_share[predictor]"] = "Dirichlet(0.5)"
+        self.nodes |= {
+            "R2": shrinkage.prior or "Beta(1, 1)",
+            "tau": f"{shrinkage.noise} * sqrt(R2 / (1 - R2))",
+            f"_raw[predictor{self._tail}]": "Normal(0, 1)",
+            f"b[predictor{self._tail}]": f"unit * _raw * tau{' * sqrt(_share)' if several else ''}",
         }
 
     def _written(self) -> None:

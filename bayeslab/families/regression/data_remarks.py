@@ -30,19 +30,20 @@ def remarks_of(spec: Regression, formulas: Formulas, designs: Mapping[str, Desig
         if each.names:
             out += _rank_remarks(each, Names(parameter).of("b"))
     chosen = likelihood(spec.likelihood)
-    varies = rows.y is not None and not constant(rows.y)
-    if rows.y is not None and varies and chosen.located and (remark := far(formula.response, rows.y)):
-        out.append(("digits", formula.outcome, None, remark, remedy(rows.y)))
+    y = rows.responses
+    varies = y is not None and not constant(y)
+    if y is not None and varies and chosen.located and (remark := far(formula.response, y)):
+        out.append(("digits", formula.outcome, None, remark, remedy(y)))
     size = sum(len(each.names) + each.intercept for each in designs.values())
     if size > design.total:
         message = f"more coefficients ({size}) than rows ({design.total:g}): in some directions the answer is the prior"
         out.append(("size", "b", float(size), message, "use shrinkage: horseshoe or ridge, or fewer predictors"))
-    if rows.y is not None and len(rows.y) and np.all(rows.y == rows.y[0]) and not chosen.counts_trials:
-        message = f"the response is constant ({rows.y[0]:g})"
+    if y is not None and len(y) and np.all(y == y[0]) and not chosen.counts_trials:
+        message = f"the response is constant ({y[0]:g})"
         out.append(
-            ("response", formula.outcome, float(rows.y[0]), message, "check the column; nothing can be learnt from it")
+            ("response", formula.outcome, float(y[0]), message, "check the column; nothing can be learnt from it")
         )
-    if rows.y is not None and chosen.distribution == "Bernoulli" and design.names and _separated(design, rows.y):
+    if y is not None and chosen.distribution == "Bernoulli" and design.names and _separated(design, rows.present, y):
         message = (
             "the predictors separate the response perfectly: the likelihood has no maximum, and how large the"
             " coefficients are is decided by their priors"
@@ -98,11 +99,11 @@ def _few_digits(design: Design, b: str, moving: np.ndarray, spread: np.ndarray, 
     return out
 
 
-def _separated(design: Design, y: np.ndarray) -> bool:
+def _separated(design: Design, present: np.ndarray, y: np.ndarray) -> bool:
     """Whether a hyperplane has all ones on one side and all zeros on the other (Albert and Anderson 1984)."""
     from scipy.optimize import linprog
 
-    x = np.column_stack([np.ones(design.n), design.matrix]) if design.intercept else design.matrix
+    x = np.column_stack([np.ones(design.n), design.matrix])[present, (0 if design.intercept else 1) :]
     scale = np.abs(x).max(axis=0)
     signed = (x / np.where(scale > 0, scale, 1)) * np.where(y > 0, 1.0, -1.0)[:, None]
     optimum = linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(y)), bounds=(-1, 1), method="highs")

@@ -88,7 +88,7 @@ class _Solver:
             raise _NotExact("a predictor has a model of its own")
         if lowered.limits is not None:
             raise _NotExact("the response is censored")
-        if spec.shrinkage in ("lasso", "horseshoe"):
+        if spec.shrinkage not in (None, "ridge"):
             raise _NotExact(f"the {spec.shrinkage} prior is not normal")
         if lowered.y is None:
             raise _NotExact("the data have no response")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection
 from itertools import product
 from typing import Any
 
@@ -18,6 +19,7 @@ from bayeslab.data.sines import Sines
 from bayeslab.data.term_values import smooth_of
 from bayeslab.errors import ModelError, listed
 from bayeslab.families.regression.design_columns import DesignColumns
+from bayeslab.families.regression.joint_effects import JointEffects
 from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regression.lowered import LinearPredictor, Lowered
 from bayeslab.families.regression.lowering import lower
@@ -30,19 +32,10 @@ from bayeslab.language.nodes import bound_arguments, call_name, nodes_of
 from bayeslab.language.spec import Model
 from bayeslab.language.terms import GroupTerm
 
-__all__ = ["expand"]
+__all__ = ["expand", "written"]
 
 _OF_DESIGN = ("design", "design_mean")
 _OF_AREAS = ("factor", "neighbours")  # columns that stand for a map
-# Nodes of group effects that are correlated across formulas.
-_JOINT = {
-    "_chol": "Correlations of the effects of a {} across formulas, as a Cholesky factor.",
-    "_length": "Lengths of the rows of this factor, divided out: the standard deviations are parameters of their own.",
-    "_sd": "The standard deviations of these effects.",
-    "_raw": "Standard normals from which the effects of each {} are made (non-centred).",
-    "_u": "Effects of each {}: how far it lies from the population, in each formula.",
-    "corr": "The correlations themselves, to be looked at.",
-}
 _ALIKE = " with the same standard deviation in every row"
 _LINKED = {"identity": "{}", "log": "log({})", "logit": "logit({})"}
 _LIKELIHOODS = {
@@ -67,16 +60,34 @@ def expand(model: Model, data: Data) -> Expansion:
     ModelError
         Some part of the model has no form in the language; the message names it and the reason.
     """
-    written = _Written(model, data, lower(model, data))
-    expansion = written.expansion()
-    _verify(model, data, written.lowered, expansion)
+    lowered = lower(model, data)
+    if lowered.y is None:
+        raise ModelError(
+            "a regression is expanded with its data, which scale its priors; the response has none",
+            path=("model", "formula"),
+            code="no-data",
+        )
+    return written(model, data, lowered)
+
+
+def written(model: Model, data: Data, lowered: Lowered, random: Collection[str] = ()) -> Expansion:
+    """Write a regression that is resolved on its data as nodes.
+
+    Parameters
+    ----------
+    random
+        Predictors that are nodes of a larger model: what is computed from them, such as means, is written as numbers.
+    """
+    expansion = _Written(model, data, lowered, random).expansion()
+    _verify(model, data, lowered, expansion)
     return expansion
 
 
 class _Written:
     """The parts of one regression in the course of writing."""
 
-    def __init__(self, model: Model, data: Data, lowered: Lowered) -> None:
+    def __init__(self, model: Model, data: Data, lowered: Lowered, random: Collection[str]) -> None:
+        self.random = frozenset(random)
         self.model, self.data, self.lowered = model, data, lowered
         self.spec, self.formula, self.design = lowered.spec, lowered.formula, lowered.design
         self.groups = [group for predictor in lowered.predictors for group in predictor.design.groups]
@@ -93,12 +104,6 @@ class _Written:
         }
         self.designs = {predictor.names.of(word) for predictor in lowered.predictors for word in _OF_DESIGN}
         self.row, self.levels = data.dataset.rows, likelihood(lowered.spec.likelihood).levels
-        if lowered.y is None:
-            raise ModelError(
-                "a regression is expanded with its data, which scale its priors; the response has none",
-                path=("model", "formula"),
-                code="no-data",
-            )
         total = len(data.labels[self.row])
         if self.design.n < total:
             raise unsupported(
@@ -157,7 +162,9 @@ class _Written:
         whose = f"The predictors of {predictor.names.parameter}" if predictor.names.parameter else "The predictors"
         self.comments[key] = f"{whose}, a column for each coefficient, in the order of the dimension `{dim}`."
         if predictor.centre is not None:
-            number = (self.spec.missing and not predictor.names.parameter) or predictor.design.latent
+            imputed = bool(self.spec.missing) and not predictor.names.parameter
+            random = self.random & predictor.formula.predictor_columns()
+            number = imputed or predictor.design.latent or random
             key = f"{of('design_mean')}[{dim}]"
             self.nodes[key] = listed_numbers(predictor.centre) if number else f"mean({of('design')}, {self.row})"
             self.comments[key] = "Their means over the rows of the fit, which stay what they are where new rows come."
@@ -396,13 +403,14 @@ class _Written:
             "shape": "Shape: 1 / squared coefficient of variation.",
             "cutpoints": "Where the levels end, from low to high.",
             "tau": "How far slopes lie from zero, by and large; it is inferred.",
+            "R2": "Share of the variance that the slopes explain.",
+            "_share": "How the explained variance is divided among the slopes.",
             "_slab": "Squared scale of slopes that are not shrunk away.",
             "_local": "Scale of each slope, heavy-tailed: few are large.",
         }.get(name)
         for group in self.groups:
-            if group.id and name.endswith(f"_{group.name}_{group.id}"):
-                word = name.removesuffix(f"_{group.name}_{group.id}")
-                text = _JOINT[word].format(group.name) if word in _JOINT else text
+            if group.id:
+                text = JointEffects(group.name, group.id, (), ()).comments().get(name, text)
         for predictor in self.lowered.predictors:
             text = self._comment_of(predictor, name) or text
         if name in self.spec.formulas.inner:

@@ -122,8 +122,10 @@ def _several(given: tuple[tuple[str, str], ...], auxiliary: frozenset[str]) -> F
     texts = dict(given)
     others = [name for name in texts if name != PREDICTED and name not in auxiliary]
     if PREDICTED not in texts:
+        key = next((name for name, text in texts.items() if text.partition("~")[0].strip()), None)
+        instead = f", not '{key}'" if key is not None else ""
         raise ModelError(
-            f"formulas of several parameters have the key '{PREDICTED}' for the formula of the response:"
+            f"formulas of several parameters have the key '{PREDICTED}'{instead}, for the formula of the response:"
             f" {{{PREDICTED}: y ~ x, sigma: ~ x}}",
             path=("model", "formula"),
             code="missing-key",

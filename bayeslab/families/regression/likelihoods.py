@@ -247,16 +247,9 @@ class Likelihood:
         assert (interval.low, interval.high) in ((0.0, np.inf), (0.0, 1.0)), name
         return "log" if interval.high == np.inf else "logit"
 
-    def refused(self, name: str, value: float) -> str:
-        """Reason why a further parameter cannot have a value; empty if it can."""
-        interval = self._interval(name)
-        if interval is None:
-            return ""
-        ends = float(interval.low), float(interval.high)
-        if not interval.outside(np.asarray(value), *ends):
-            return ""
-        what = "positive" if ends == (0.0, np.inf) else interval.words(*ends)
-        return f"'{name}' is {what}; it cannot be fixed at {value:g}"
+    def domain_of(self, name: str) -> Interval:
+        """The domain of a further parameter."""
+        return self._interval(name) or Interval()
 
     def working(self, y: np.ndarray) -> np.ndarray:
         """The response on the scale of the predicted quantity, whose spread scales default priors."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -32,19 +32,21 @@ from bayeslab.language.spec import Model
 __all__ = ["lower", "written_places"]
 
 
-def lower(model: Model, data: Data, origin: Lowered | None = None) -> Lowered:
+def lower(model: Model, data: Data, origin: Lowered | None = None, *, gaps: bool = False) -> Lowered:
     """Resolve a regression on its data.
 
     Parameters
     ----------
     origin
         The regression on the data of the fit, if the model's data are others; None: computed from the model.
+    gaps
+        Whether rows of the fit without a response are kept, for a model in which their responses are unknowns.
     """
     assert isinstance(model.model, Regression)
     spec, formulas = model.model, model.model.formulas
     base = lower(model, data.origin) if data.origin is not None and origin is None else origin
     remarks: list[Remark] = []
-    rows = complete_rows(spec, formulas, data, base)
+    rows = complete_rows(spec, formulas, data, base, gaps=gaps)
     values = filled(spec.missing, data)
     if base is not None:
         predictors = {
@@ -56,6 +58,7 @@ def lower(model: Model, data: Data, origin: Lowered | None = None) -> Lowered:
             n: c for n, c in base_dataset.columns.items() if c.dims is not None and base_dataset.rows not in c.dims
         }
     else:
+        _refuse_numbers_of_groups(formulas, values, model.dims.keys())
         designs = _designs(spec, formulas, values, rows)
         varying = {parameter: design for parameter, design in designs.items() if not parameter or varies(design)}
         remarks = remarks_of(spec, formulas, varying, rows)
@@ -90,6 +93,23 @@ def lower(model: Model, data: Data, origin: Lowered | None = None) -> Lowered:
         spec, lowered_model, lowered_data, main, predictors, rows.y, rows.levels, rows.trials, rows.weights,
         rows.limits, nodes, tuple(remarks),
     )  # fmt: skip
+
+
+def _refuse_numbers_of_groups(formulas: Formulas, values: Data, declared: Set[str]) -> None:
+    """Refuse a column of numbers that is a grouping factor and a predictor: its slope would become effects of levels.
+
+    A column whose levels are listed under ``dims`` is a factor everywhere.
+    """
+    for parameter, formula in formulas.all.items():
+        for name in sorted((formula.with_slopes() & formulas.factors()) - declared):
+            term = values.term(name, missing=True)
+            if term.codes is not None and values.labels[name].dtype.kind in "iuf":
+                raise ModelError(
+                    f"'{name}' holds numbers, and is a predictor and a grouping factor: for its slope use a copy,"
+                    f" data.derive: {{{name}_number: {name} * 1}}; for an effect of each level write C({name})",
+                    path=formulas.path(parameter),
+                    code="conflict",
+                )
 
 
 def _designs(spec: Regression, formulas: Formulas, values: Data, rows: Rows) -> dict[str, Design]:
@@ -130,7 +150,8 @@ def _quantity(name: str, values: Data, rows: Rows) -> np.ndarray:
             path=("model", "formula", PREDICTED),
             code="not-numbers",
         )
-    column = np.broadcast_to(np.asarray(term.value, float), rows.total)[rows.complete]
+    column = np.broadcast_to(np.asarray(term.value, float), len(values.labels[values.dataset.rows]))
+    column = column[rows.complete]
     check_size(column, f"the predictor '{name}'")
     return column
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from unicodedata import normalize
 
 import numpy as np
 
@@ -80,7 +81,7 @@ def non_linear(text: str, parameters: Collection[str]) -> NonLinear | None:
         The left-hand side is no response, or the right-hand side is no expression with one number for each row.
     """
     left, right = sides(text)
-    named = set(re.findall(r"[^\W\d]\w*", right)) & set(parameters)
+    named = set(re.findall(r"[^\W\d]\w*", normalize("NFKC", right))) & set(parameters)
     if not named:
         return None
     start = len(text) - len(text.partition("~")[2].lstrip())

@@ -192,9 +192,13 @@ class RegressionPosterior(Posterior):
             for predictor in lowered.predictors
             for name, text in zip(predictor.design.names, predictor.slopes, strict=True)
         }
-        if lowered.spec.shrinkage == "horseshoe":
+        joint = {
+            "horseshoe": "horseshoe of scale tau, slab InverseGamma(2, 8)",
+            "r2d2": "R2-D2 of scale tau, shares Dirichlet(0.5)",
+        }.get(lowered.spec.shrinkage or "")
+        if joint is not None:
             slopes = {name: text for name, text in slopes.items() if not name.startswith("b[")}
-            slopes = {"b": "horseshoe of scale tau, slab InverseGamma(2, 8)", **slopes}
+            slopes = {"b": joint, **slopes}
         measured = [each.predictor for predictor in lowered.predictors for each in predictor.design.measured]
         omitted = {lowered.formula.outcome, *measured}
         omitted |= {predictor.names.of("b") for predictor in lowered.predictors if predictor.design.names}

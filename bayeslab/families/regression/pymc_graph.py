@@ -137,11 +137,15 @@ class SquaredRows:
     def of(cls, lowered: Lowered) -> SquaredRows:
         observed = observations(lowered)
         classes, size = [[observed]], observed.design.shape[1]
-        if curved := sum(curve.size for curve in lowered.design.curves):
-            # The functions of a curve can be nearly combinations of each other over the rows: no least-squares point of
-            # their coefficients is near their posterior, and they stay centred at zero.
-            held = np.arange(size - curved, size)
-            classes.append([Observations.normal(held, np.zeros(curved), np.ones(curved), size)])
+        # The functions of a curve can be nearly combinations of each other over the rows, and effects of all groups add
+        # up to the intercept: no least-squares point of their coefficients is near their posterior, and they stay
+        # centred at zero. Else a response far from zero would be shared by the intercept and the groups.
+        free = size - sum(curve.size for curve in lowered.design.curves)
+        if lowered.design.intercept:
+            free = 1 + len(lowered.design.names)
+        if held := size - free:
+            places = np.arange(free, size)
+            classes.append([Observations.normal(places, np.zeros(held), np.ones(held), size)])
         varies = np.arange(len(classes)) > 0
         at, ((gram, cross, square), *_) = coordinates(classes, np.ones(len(classes)), varies)
         start = ["Intercept_centred" if lowered.centre is not None else "Intercept"] if lowered.design.intercept else []

@@ -40,9 +40,32 @@ class Rows:
     total: float
     counts: np.ndarray | None = None
 
+    @property
+    def present(self) -> np.ndarray:
+        """Which rows have a response."""
+        return np.zeros(len(self.complete), bool) if self.y is None else ~np.isnan(self.y)
 
-def complete_rows(spec: Regression, formulas: Formulas, data: Data, base: Lowered | None) -> Rows:
-    """Response and complete rows: those without a missing cell in a column that any formula reads."""
+    @property
+    def responses(self) -> np.ndarray | None:
+        """The responses that are there; None if the data have no response."""
+        return None if self.y is None else self.y[self.present]
+
+    @property
+    def response_counts(self) -> np.ndarray | None:
+        """How many rows each response stands for; None if one."""
+        return None if self.counts is None else self.counts[self.present]
+
+
+def complete_rows(
+    spec: Regression, formulas: Formulas, data: Data, base: Lowered | None, *, gaps: bool = False
+) -> Rows:
+    """Response and complete rows: those without a missing cell in a column that any formula reads.
+
+    Parameters
+    ----------
+    gaps
+        Whether rows of the fit without a response are kept.
+    """
     formula = formulas.mean
     n = len(data.labels[data.dataset.rows]) if data.dataset.rows in data.labels else 0
     if not n:
@@ -64,7 +87,7 @@ def complete_rows(spec: Regression, formulas: Formulas, data: Data, base: Lowere
         term = data.term(name, missing=True)
         gone[name] = term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, float))
     for role, values in ((formula.response, y), (spec.weights, weights), (formula.trials, trials)):
-        if values is not None and role is not None and data.fitted:
+        if values is not None and role is not None and data.fitted and not (gaps and role == formula.response):
             gone[role] = np.isnan(values)
     if spec.censored and data.fitted and data.has(spec.censored):
         term = data.term(spec.censored, missing=True)
@@ -110,8 +133,11 @@ def complete_rows(spec: Regression, formulas: Formulas, data: Data, base: Lowere
         weights = counts if weights is None else weights * counts
     if y is not None:
         y = _checked_response(spec, formula, y, trials)
-        if base is None and likelihood(spec.likelihood).located and not constant(y):
-            check_digits(formula.response, y)
+        there = y[~np.isnan(y)]
+        if not len(there):
+            raise DataError(f"every cell of the response '{formula.response}' is missing", code="nothing-observed")
+        if base is None and likelihood(spec.likelihood).located and not constant(there):
+            check_digits(formula.response, there)
     limits = None
     if spec.censored and data.has(spec.censored) and y is not None:
         limits = _limits(data, spec.censored, complete, y)
@@ -234,7 +260,7 @@ def _response(
 
 def _checked_response(spec: Regression, formula: Formula, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
     chosen = likelihood(spec.likelihood)
-    bad = chosen.impossible(y, trials)
+    bad = chosen.impossible(y, trials) & ~np.isnan(y)
     if np.any(bad):
         row = int(np.flatnonzero(bad)[0])
         raise DataError(
@@ -250,7 +276,7 @@ def _checked_response(spec: Regression, formula: Formula, y: np.ndarray, trials:
             f"the response '{formula.response}' has counts beyond {MOST_COUNTED:,}, which floats do not hold",
             code="too-large",
         )
-    return y.astype(np.int64)
+    return y if np.isnan(y).any() else y.astype(np.int64)
 
 
 def _limits(data: Data, name: str, complete: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

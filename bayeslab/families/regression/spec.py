@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Set
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from unicodedata import normalize
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, field_validator
 
@@ -33,6 +34,11 @@ class _Schema:
         names = accepted()
         called = {"type": "string", "pattern": rf"^({'|'.join(names)})\(.*\)$"}
         return {"anyOf": [{"enum": [*LIKELIHOODS, *names]}, called]}
+
+
+def _letters(name: Any) -> Any:
+    """A name as expressions have it, in which the micro sign is the letter mu."""
+    return normalize("NFKC", name) if isinstance(name, str) and name.isidentifier() else name
 
 
 def _checked(value: str) -> str:
@@ -68,9 +74,10 @@ class Regression(Family):
         " `sigma2`, `precision`), `sd_g`, ...; a number fixes the parameter. Any other name defines a"
         " hyperparameter. A parameter with a formula has a mapping: `sigma: {Intercept: ..., b: ...}`.",
     )
-    shrinkage: Literal["ridge", "lasso", "horseshoe"] | None = Field(
+    shrinkage: Literal["ridge", "lasso", "horseshoe", "r2d2"] | None = Field(
         default=None,
-        description="Joint shrinkage prior of the slopes that have no prior of their own; its scale `tau` is inferred.",
+        description="Joint shrinkage prior of the slopes, whose scale `tau` is inferred; with `r2d2` from the share"
+        " `R2` of explained variance.",
     )
     weights: ColumnName | None = Field(
         default=None, description="Column of weights that multiply the rows' log likelihoods."
@@ -96,7 +103,7 @@ class Regression(Family):
             likelihood: str = ...,
             link: Literal["identity", "log", "logit", "probit", "cloglog"] | None = ...,
             priors: Mapping[str, str | float | Mapping[str, str | float]] = ...,
-            shrinkage: Literal["ridge", "lasso", "horseshoe"] | None = ...,
+            shrinkage: Literal["ridge", "lasso", "horseshoe", "r2d2"] | None = ...,
             weights: str | None = ...,
             censored: str | None = ...,
             missing: Mapping[str, str] = ...,
@@ -109,7 +116,15 @@ class Regression(Family):
             if not isinstance(text, str):
                 given = "nothing, ~ 1 makes it the same for all rows" if text is None else f"{text!r:.60}"
                 raise Flaw(f"the formula of '{parameter}' is a text; given: {given}", parameter, code="wrong-type")
-        return value
+        return {_letters(name): text for name, text in value.items()} if isinstance(value, Mapping) else value
+
+    @field_validator("priors", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        nested = {name: cls._names(entry) for name, entry in value.items()}
+        return {_letters(name): entry for name, entry in nested.items()}
 
     @property
     def formulas(self) -> Formulas:

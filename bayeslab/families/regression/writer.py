@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Mapping
 from itertools import pairwise
@@ -14,12 +15,14 @@ from bayeslab.data.dataset import Column
 from bayeslab.data.design import Design, Group, Measured
 from bayeslab.data.sines import Sines
 from bayeslab.digits import constant, located, spread_of
+from bayeslab.distributions import DISTRIBUTIONS, Interval
 from bayeslab.errors import DataError, hint, listed
 from bayeslab.families.regression.coefficients import Coefficients, Joint, Parts, Shrinkage, numbered, problem, rounded
 from bayeslab.families.regression.formulas import Names
 from bayeslab.families.regression.likelihoods import INVERSE_LINKS, LINKS, likelihood
 from bayeslab.families.regression.lowered import link_of
 from bayeslab.families.regression.nonlinear import NonLinear, prior_sd
+from bayeslab.families.regression.prior_ranges import range_of
 from bayeslab.families.regression.rows import Rows
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.expressions import parse
@@ -71,6 +74,12 @@ class Writer:
             inner = self.by_row.keys() & set(self.formulas.inner)
             eta = self.formula.written({name: self.by_row.pop(name) for name in inner})
         self._outcome(eta)
+        if self.dim in self.dims:
+            raise DataError(
+                f"the rows are called '{self.dim}', like a dimension of the model: call them otherwise in data.rows",
+                path=("data", "rows"),
+                code="name-clash",
+            )
 
     def _fix(self) -> None:
         """Treat parameters that the likelihood gives as numbers like priors that are numbers."""
@@ -99,7 +108,7 @@ class Writer:
         parameters |= {f"corr_{group.name}_{group.id}" for group in everywhere if group.id}
         parameters |= {"sigma2", "precision"} if "sigma" in self.likelihood.auxiliary else set()
         parameters |= {"cutpoints"} if self.likelihood.levels == "ordered" else set()
-        parameters |= {"tau"} if self.spec.shrinkage else set()
+        parameters |= {Shrinkage.PARAMETERS[self.spec.shrinkage]} if self.spec.shrinkage else set()
         allowed = parameters | columns
         self.hyper = [name for name in self.priors if name in used - allowed]
         for name in self.priors:
@@ -125,7 +134,9 @@ class Writer:
         for parameter in self.formulas.further:
             self._check_nested(parameter)
         self._check_by_row()
+        self._check_continuous()
         self._check_given(self._parts())
+        self._check_dimensions()
 
     def _check_nested(self, parameter: str) -> None:
         """Check that the priors of a parameter with a formula belong to its coefficients."""
@@ -204,20 +215,55 @@ class Writer:
                     code="conflict",
                 )
 
+    def _check_continuous(self) -> None:
+        """Refuse discrete priors: parameters of a regression are sampled, not summed out."""
+        for path, text in self.spec.placed_priors().items():
+            word = call_name(parse(text).tree)
+            if word is not None and word in DISTRIBUTIONS and DISTRIBUTIONS[word].discrete:
+                raise problem(
+                    f"{word} is discrete, and parameters of a regression are continuous: write the model as a graph",
+                    "priors",
+                    *path,
+                    code="unsupported",
+                )
+
     def _check_number(self, name: str, text: str, *parameter: str) -> None:
-        """Refuse a fixed value outside the parameter's domain."""
+        """Refuse a fixed value outside the parameter's domain, and a prior of numbers outside it."""
+        domain = Interval(0.0, open_low=True)
+        if name in self.likelihood.auxiliary and not parameter:
+            domain = self.likelihood.domain_of(name)
+        elif name in {f"{_MIX[area.kind]}_{area.name}" for area in self._areas() if area.kind in _MIX}:
+            domain = Interval(0.0, 1.0, open_high=True)
+        ends = float(domain.low), float(domain.high)
+        what = "positive" if ends == (0.0, np.inf) else domain.words(*ends).replace(", ", " to ")
         try:
             value = float(text)
         except ValueError:
+            if name == "cutpoints":
+                return
+            if name.startswith("corr_"):
+                raise problem(
+                    f"'{name}' is a number, that of the LKJ prior of correlations; given: {text}",
+                    "priors",
+                    *parameter,
+                    name,
+                    code="out-of-range",
+                ) from None
+            low, high = range_of(text)
+            if low < ends[0] or high > ends[1]:
+                raise problem(
+                    f"'{name}' is {what}, and its prior {text} has other numbers too: restrict it, as in"
+                    f" {_restricted(text, *ends)}",
+                    "priors",
+                    *parameter,
+                    name,
+                    code="out-of-range",
+                ) from None
             return
-        if name in self.likelihood.auxiliary and not parameter:
-            why = self.likelihood.refused(name, value)
-        else:
-            why = "" if value > 0 else f"'{name}' is positive; it cannot be fixed at {value:g}"
-            if name in {f"{_MIX[area.kind]}_{area.name}" for area in self._areas() if area.kind in _MIX}:
-                why = "" if 0 <= value < 1 else f"'{name}' is from 0 to below 1; it cannot be fixed at {value:g}"
-        if why:
-            raise problem(why, "priors", *parameter, name, code="out-of-range")
+        if domain.outside(np.asarray(value), *ends):
+            raise problem(
+                f"'{name}' is {what}; it cannot be fixed at {value:g}", "priors", *parameter, name, code="out-of-range"
+            )
 
     def _measured(self) -> list[Measured]:
         return [each for design in self.designs.values() for each in design.measured]
@@ -247,7 +293,7 @@ class Writer:
         out |= {"trials"} if self.rows.trials is not None else set()
         out |= {"lower", "upper"} if self.rows.limits is not None else set()
         out |= {"offset"} if self.design.offset is not None else set()
-        out |= {"tau", "unit"} if self.spec.shrinkage else set()
+        out |= {"tau", "unit", Shrinkage.PARAMETERS[self.spec.shrinkage]} if self.spec.shrinkage else set()
         out |= {"cutpoint", "cutpoints"} if self.likelihood.levels == "ordered" else set()
         if self.likelihood.levels == "categorical":
             out |= {"contrasts", "response_level", "response_contrast"}
@@ -364,9 +410,25 @@ class Writer:
                     f"{role} is called '{name}', like a part of the model; rename it", place, code="name-clash"
                 )
 
+    def _check_dimensions(self) -> None:
+        """Refuse two dimensions of one name: groups of ``a_b``, and combinations of ``a`` and ``b``."""
+        given = [(each.name, ":".join(each.factors)) for f in self.formulas.all.values() for each in f.groups]
+        given += [(each.name, each.title) for f in self.formulas.all.values() for each in f.members]
+        given += [(area.factor, area.factor) for area in self._areas()]
+        given += [(each.by, each.by) for design in self.designs.values() for each in design.curves if each.by]
+        meanings = dict(given)
+        for name, meaning in given:
+            if meaning != meanings[name]:
+                raise problem(
+                    f"the levels of {meanings[name]} and of {meaning} would have one name, '{name}': rename a column"
+                    " under data.rename",
+                    "formula",
+                    code="name-clash",
+                )
+
     def _check_scale(self) -> None:
         """Refuse a constant response if the spread of the response scales a default prior."""
-        y = self.rows.y
+        y = self.rows.responses
         if y is None or not constant(y):
             return
         lacking: list[str] = []
@@ -409,7 +471,7 @@ class Writer:
         """The scale of the linear predictor."""
         if not self._in_unit() or self.link != "identity":
             return 1.0
-        if self.rows.y is None:
+        if self.rows.responses is None:
             wanted = set() if self.formulas.inner else {"b"}
             wanted |= {"Intercept"} if self.design.intercept else set()
             lacking = wanted - self.priors.keys()
@@ -417,15 +479,15 @@ class Writer:
             if lacking:
                 raise self._unscaled(sorted(lacking))
             return 1.0
-        return spread_of(self.likelihood.working(self.rows.y), self.rows.counts)
+        return spread_of(self.likelihood.working(self.rows.responses), self.rows.response_counts)
 
     def _noise_sd(self) -> float:
         """The scale of default priors of parameters in the response's unit, for any link."""
         scaled = [name for name, text in self.likelihood.auxiliary.items() if _scaled(text)]
         if not scaled:
             return self.sd
-        if self.rows.y is not None:
-            return spread_of(self.likelihood.working(self.rows.y), self.rows.counts)
+        if self.rows.responses is not None:
+            return spread_of(self.likelihood.working(self.rows.responses), self.rows.response_counts)
         if lacking := [name for name in scaled if self._default(name)]:
             raise self._unscaled(lacking)
         return 1.0
@@ -504,7 +566,8 @@ class Writer:
             )  # fmt: skip
         shrinkage = None
         if self.spec.shrinkage:
-            shrinkage = Shrinkage(self.spec.shrinkage, self.sd, self._noise(), self.priors.get("tau"))
+            prior = self.priors.get(Shrinkage.PARAMETERS[self.spec.shrinkage])
+            shrinkage = Shrinkage(self.spec.shrinkage, self.sd, self._noise(), prior)
         return Coefficients(
             self.parts, names, design, self.priors, 2.5 * self.sd, response=response, row=self.dim, shared=self.priors,
             contrasts=self._contrasts, shrinkage=shrinkage,
@@ -520,11 +583,18 @@ class Writer:
         return [Joint(name, id_, terms) for (name, id_), terms in members.items()]
 
     def _noise(self) -> str:
-        """The scale of the rows about their means, in which the horseshoe measures slopes."""
+        """The scale of the rows about their means, in which the horseshoe and R2-D2 measure slopes."""
         if "sigma" not in self.likelihood.auxiliary or self.link != "identity":
             return "2"
         if "sigma" not in self.designs or not varies(self.designs["sigma"]):
             return "sigma"
+        if self.spec.shrinkage == "r2d2" and not self._default("sigma"):
+            raise problem(
+                "shrinkage: r2d2 is scaled to the sigma of average rows, and the intercept of sigma has another prior:"
+                " leave that out",
+                "shrinkage",
+                code="conflict",
+            )
         if self.spec.shrinkage == "horseshoe" and "tau" not in self.priors and not self._default("sigma"):
             raise problem(
                 "the default prior of the horseshoe's 'tau' is scaled to the sigma of average rows, and the intercept"
@@ -583,9 +653,9 @@ class Writer:
 
     def _middle(self) -> float:
         """The linear predictor of the mean response."""
-        if self.rows.y is None or not self.likelihood.response.working:
+        if self.rows.responses is None or not self.likelihood.response.working:
             return 0.0
-        y = self.likelihood.working(self.rows.y)
+        y = self.likelihood.working(self.rows.responses)
         match self.link:
             case "identity" if self.likelihood.response.working == "angle":
                 return float(np.arctan2(self._mean(np.sin(y)), self._mean(np.cos(y))))
@@ -597,7 +667,7 @@ class Writer:
                 return 0.0
 
     def _mean(self, values: np.ndarray) -> float:
-        return float(np.average(values, weights=self.rows.counts))
+        return float(np.average(values, weights=self.rows.response_counts))
 
     def _coefficients(self) -> list[str]:
         if self.design.groups and self._contrasts:
@@ -648,6 +718,14 @@ _OF_PREDICTOR += ["prior_location", "prior_scale", "prior_unit"]
 _OF_AREAS = ["u", "sd", "rho", "alpha", "factor", "neighbours", "first", "second", "border", "part", "size", "joint"]
 _OF_AREAS += ["covariance", "root", "variance"]
 _MIX = {"car": "alpha", "bym2": "rho"}
+
+
+def _restricted(text: str, low: float, high: float) -> str:
+    """A prior within its bounds."""
+    upper = "" if math.isinf(high) else f", upper={high:g}"
+    return f"Truncated({text}, lower={low:g}{upper})"
+
+
 # The scale of default priors of slopes and of sds of groups, by the link of a parameter that has a formula: a factor e,
 # as in an sd; the log odds that the predicted quantity has under this link; one unit.
 _UNITS = {"log": 1.0, "logit": 2.5, "identity": 2.5}

@@ -14,7 +14,7 @@ References
 from __future__ import annotations
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import unknown_column
 from bayeslab.families.topics.posterior import TopicsPosterior
 from bayeslab.families.topics.spec import Topics
 from bayeslab.language.spec import Model
@@ -40,11 +40,7 @@ def check(model: Model, columns: set[str] | None) -> None:
     for key, name in [*wanted, ("time", spec.time)]:
         if name is not None and name not in columns:
             advice = "; name the column of documents with `text`" if key == "text" and spec.text is None else ""
-            raise ModelError(
-                f"the data have no column '{name}'{hint(name, columns)}{advice}",
-                path=("model", key),
-                code="unknown-column",
-            )
+            raise unknown_column(name, columns, ("model", key), advice)
 
 
 def compile(model: Model, data: Data) -> TopicsPosterior:

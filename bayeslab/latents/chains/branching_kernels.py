@@ -10,19 +10,9 @@ import math
 import numpy as np
 
 from bayeslab.compiled import inner, kernel
+from bayeslab.latents.chains.log_kernels import log_sum
 
 __all__ = ["best_states", "log_evidence_and_gradient", "sample_states", "simulate_states", "smooth_trees"]
-
-
-@inner(error_model="numpy")
-def _log_sum(values: np.ndarray) -> float:
-    peak = values.max()
-    if peak == -np.inf:
-        return -np.inf
-    total = 0.0
-    for value in values:
-        total += math.exp(value - peak)
-    return peak + math.log(total)
 
 
 @inner(error_model="numpy")
@@ -48,14 +38,14 @@ def _upward(
         if parents[t] < 0:
             for k in range(n_states):
                 terms[k] = log_start[k] + below[t, k]
-            log_evidence[trees[t]] = _log_sum(terms)
+            log_evidence[trees[t]] = log_sum(terms)
             peak = log_evidence[trees[t]]
         else:
             peak = -np.inf
             for i in range(n_states):
                 for k in range(n_states):
                     terms[k] = log_transition[i, k] + below[t, k]
-                messages[t, i] = _log_sum(terms)
+                messages[t, i] = log_sum(terms)
                 peak = max(peak, messages[t, i])
                 below[parents[t], i] += messages[t, i]
         if peak == -np.inf and impossible[trees[t]] < 0:

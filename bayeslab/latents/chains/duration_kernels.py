@@ -7,15 +7,9 @@ import math
 import numpy as np
 
 from bayeslab.compiled import inner, kernel
+from bayeslab.latents.chains.log_kernels import log_add
 
 __all__ = ["best_segments", "log_evidence_and_gradient", "smooth_sequences"]
-
-
-@inner
-def _log_add(a: float, b: float) -> float:
-    if a < b:
-        a, b = b, a
-    return a if b == -np.inf else a + math.log1p(math.exp(b - a))
 
 
 @kernel
@@ -24,7 +18,7 @@ def survival(log_duration: np.ndarray) -> np.ndarray:
     out = log_duration.copy()
     for j in range(out.shape[0]):
         for d in range(out.shape[1] - 2, -1, -1):
-            out[j, d] = _log_add(out[j, d], out[j, d + 1])
+            out[j, d] = log_add(out[j, d], out[j, d + 1])
     return out
 
 
@@ -52,18 +46,18 @@ def _forward(
             begins[t, j] = log_start[j] if t == begin else -np.inf
             if t > begin:
                 for i in range(n_states):
-                    begins[t, j] = _log_add(begins[t, j], ends[t - 1, i] + log_transition[i, j])
+                    begins[t, j] = log_add(begins[t, j], ends[t - 1, i] + log_transition[i, j])
         for j in range(n_states):
             ends[t, j], run = -np.inf, 0.0
             for d in range(min(longest, t - begin + 1)):
                 run += log_emission[t - d, j]
                 if run == -np.inf:
                     break
-                ends[t, j] = _log_add(ends[t, j], begins[t - d, j] + log_duration[j, d] + run)
+                ends[t, j] = log_add(ends[t, j], begins[t - d, j] + log_duration[j, d] + run)
                 if censored and t == end - 1:
-                    evidence = _log_add(evidence, begins[t - d, j] + alive[j, d] + run)
+                    evidence = log_add(evidence, begins[t - d, j] + alive[j, d] + run)
             if not censored and t == end - 1:
-                evidence = _log_add(evidence, ends[t, j])
+                evidence = log_add(evidence, ends[t, j])
     return evidence if end > begin else 0.0
 
 
@@ -100,7 +94,7 @@ def _backward(
                     weight = log_duration[j, d] + run + onwards[last + 1 - begin, j]
                 else:
                     weight = (alive[j, d] if censored else log_duration[j, d]) + run
-                after[t - begin, j] = _log_add(after[t - begin, j], weight)
+                after[t - begin, j] = log_add(after[t - begin, j], weight)
                 share = math.exp(begins[t, j] + weight - evidence)
                 if share == 0.0:
                     continue
@@ -114,7 +108,7 @@ def _backward(
                     duration_counts[j, d] += share
         for j in range(n_states):
             for k in range(n_states):
-                onwards[t - begin, j] = _log_add(onwards[t - begin, j], log_transition[j, k] + after[t - begin, k])
+                onwards[t - begin, j] = log_add(onwards[t - begin, j], log_transition[j, k] + after[t - begin, k])
     for t in range(begin + 1, end):
         for j in range(n_states):
             posterior[t, j] += posterior[t - 1, j]

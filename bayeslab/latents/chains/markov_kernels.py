@@ -22,6 +22,7 @@ from numba.extending import intrinsic, overload
 
 from bayeslab.compiled import inner, kernel
 from bayeslab.constants import HALF_LOG_2PI
+from bayeslab.latents.chains.log_kernels import log_add
 
 __all__ = [
     "best_path",
@@ -264,13 +265,6 @@ def _ascend(log_transition: Any, step: Any, scores: Any, row: Any, log_emission:
     return dense if isinstance(log_transition, types.Array) else sparse
 
 
-@inner
-def _log_add(a: float, b: float) -> float:
-    if a < b:
-        a, b = b, a
-    return a if b == -np.inf else a + math.log1p(math.exp(b - a))
-
-
 @inner(error_model="numpy")
 def _predict_logs(transition: Any, step: int, before: np.ndarray, after: np.ndarray) -> None:
     """`predict` on logarithms."""
@@ -280,7 +274,7 @@ def _predict_logs(transition: Any, step: int, before: np.ndarray, after: np.ndar
         if before[i] > -np.inf:
             for e in range(first, last):
                 j = target(transition, e)
-                after[j] = _log_add(after[j], before[i] + value(transition, step, i, e))
+                after[j] = log_add(after[j], before[i] + value(transition, step, i, e))
 
 
 @inner(error_model="numpy")
@@ -293,7 +287,7 @@ def _withdraw_logs(
         out[i] = -np.inf
         for e in range(first, last):
             flow = value(transition, step, i, e) + ratio[target(transition, e)]
-            out[i] = _log_add(out[i], flow)
+            out[i] = log_add(out[i], flow)
             add_count(transition, counts, step, i, e, math.exp(before[i] + flow))
 
 
@@ -498,7 +492,7 @@ def _forward_logs(
         total = -np.inf
         for j in range(n_states):
             log_filtered[t, j] = predicted[j] + log_emission[t, j]
-            total = _log_add(total, log_filtered[t, j])
+            total = log_add(total, log_filtered[t, j])
         log_predictive[t] = total
         if total == -np.inf:
             return t

@@ -12,26 +12,9 @@ import math
 import numpy as np
 
 from bayeslab.compiled import inner, kernel
+from bayeslab.latents.chains.log_kernels import log_add, log_sum
 
 __all__ = ["best_path", "log_evidence_and_gradient", "sample_path", "smooth_sequences"]
-
-
-@inner(error_model="numpy")
-def _log_sum(values: np.ndarray) -> float:
-    peak = values.max()
-    if peak == -np.inf:
-        return -np.inf
-    total = 0.0
-    for value in values:
-        total += math.exp(value - peak)
-    return peak + math.log(total)
-
-
-@inner
-def _log_add(a: float, b: float) -> float:
-    if a < b:
-        a, b = b, a
-    return a if b == -np.inf else a + math.log1p(math.exp(b - a))
 
 
 @inner(error_model="numpy")
@@ -71,12 +54,12 @@ def _forward(
             if t > first:
                 reached = ahead[g].copy()
                 for k in range(n_states):
-                    log_prior[k] = _log_sum(reached + log_transition[:, k])
+                    log_prior[k] = log_sum(reached + log_transition[:, k])
             for k in range(n_states):
-                expected[k] = _log_add(expected[k], log_prior[k])
+                expected[k] = log_add(expected[k], log_prior[k])
                 ahead[g, k] = log_prior[k] + weights[g, k] + log_emission[t, k]
-                log_filtered[k] = _log_add(log_filtered[k], ahead[g, k])
-        total = _log_sum(log_filtered)
+                log_filtered[k] = log_add(log_filtered[k], ahead[g, k])
+        total = log_sum(log_filtered)
         log_predictive[t] = total - before
         if total == -np.inf:
             log_predictive[t + 1 : end] = np.nan
@@ -112,7 +95,7 @@ def _backward(
                 here, rest = weights[g, k] + log_emission[t, k], 0.0
                 follows = targets[g, k]
                 if t < end - 1:
-                    rest = _log_sum(log_transition[k] + onwards[follows]) if follows >= 0 else -np.inf
+                    rest = log_sum(log_transition[k] + onwards[follows]) if follows >= 0 else -np.inf
                 onwards[g, k] = here + rest
                 share = math.exp(ahead[g, k] + rest - evidence)
                 posterior[t, k] += share

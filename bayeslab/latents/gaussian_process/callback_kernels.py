@@ -19,15 +19,16 @@ __all__ = ["log_evidence_and_gradient"]
 
 
 @intrinsic
-def _call(context: Any, address: Any, n: Any, parameters: Any, gradient: Any) -> Any:
-    """``double (*)(int64 n, double *parameters, double *gradient)`` at an address."""
+def _call(context: Any, address: Any, n: Any, parameters: Any, results: Any) -> Any:
+    """``void (*)(int64 n, double *parameters, double *results)`` at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = ir.IntType(64)
-        kind = ir.FunctionType(ir.DoubleType(), [word, word, word])
-        return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+        kind = ir.FunctionType(ir.VoidType(), [word, word, word])
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+        return context.get_dummy_value()
 
-    return types.float64(types.int64, types.int64, types.int64, types.int64), generate
+    return types.void(types.int64, types.int64, types.int64, types.int64), generate
 
 
 _at_address: Any = _call
@@ -36,11 +37,10 @@ _at_address: Any = _call
 @kernel
 def log_evidence_and_gradient(parameters, address):  # type: ignore[no-untyped-def]
     """Value and gradient; NaN parameters are not passed on."""
-    gradient = np.zeros(len(parameters))
+    results = np.zeros(len(parameters) + 1)
     if not np.all(np.isfinite(parameters)):
-        return -math.inf, gradient
+        return -math.inf, results[1:]
     point = np.ascontiguousarray(parameters).copy()
-    here, there = point.ctypes.data, gradient.ctypes.data
-    value = _at_address(address[0], len(point), here, there)
+    _at_address(address[0], len(point), point.ctypes.data, results.ctypes.data)
     # Numba frees an array after its last use, and an address is none: this one comes after the call.
-    return (value if point[0] == point[0] else math.nan), gradient
+    return (results[0] if point[0] == point[0] else math.nan), results[1:]

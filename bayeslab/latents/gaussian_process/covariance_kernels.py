@@ -817,6 +817,22 @@ def log_likelihood_whitened(parameters, ops, columns, at, fixed, x, place, y, tr
     return value, grad
 
 
+@kernel
+def log_likelihood_of_predictor(parameters, y, trials, words):  # type: ignore[no-untyped-def]
+    """log p(y | η) and its gradient; parameters: two of the likelihood, and η of each row."""
+    grad, value = np.zeros(len(parameters)), 0.0
+    for i in range(len(y)):
+        term, grad[2 + i], by_first, by_second = row_likelihood(
+            words[0], words[1], y[i], trials[i], parameters[2 + i], parameters[0], parameters[1]
+        )
+        value += term
+        grad[0] += by_first
+        grad[1] += by_second
+    if not math.isfinite(value):
+        return -np.inf, np.zeros(len(parameters))
+    return value, grad
+
+
 # -------------------------------------------------------------------- a function made of standard normals
 
 

@@ -40,10 +40,12 @@ from bayeslab.latents.gaussian_process.covariance import Kernel
 
 __all__ = [
     "LOG_LIKELIHOOD",
+    "LOG_LIKELIHOOD_OF_PREDICTOR",
     "LOG_MARGINAL",
     "LOG_MARGINAL_IN_TIME",
     "GaussianProcess",
     "LeaveOneOut",
+    "NormalRows",
     "NotPositiveDefinite",
     "at_new_inputs",
     "by_term",
@@ -55,6 +57,7 @@ __all__ = [
 LOG_MARGINAL = "bayeslab.latents.gaussian_process.covariance_kernels:log_marginal"
 # The same for sums of Matérn processes of one column, in n steps.
 LOG_MARGINAL_IN_TIME = "bayeslab.latents.gaussian_process.state_space_kernels:log_marginal"
+LOG_LIKELIHOOD_OF_PREDICTOR = "bayeslab.latents.gaussian_process.covariance_kernels:log_likelihood_of_predictor"
 LOG_LIKELIHOOD = "bayeslab.latents.gaussian_process.covariance_kernels:log_likelihood_whitened"
 
 
@@ -197,6 +200,33 @@ class LeaveOneOut:
         inner = np.linalg.solve(np.diag(1.0 / prior_variances[free]) + x.T @ solved, solved.T)
         weights = weights - inner.T @ (x.T @ weights)
         return cls.of(residuals, weights, precision - np.einsum("ij,ji->i", solved, inner), whole.besides)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalRows:
+    """Rows with normal observations, for processes that are functions of the hyperparameters.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    x : ndarray (n, columns)
+    y : ndarray (n,)
+    design : ndarray (n, p)
+        Of the mean function.
+    known : ndarray (n,)
+        Known variances of the observations, added to the noise.
+    """
+
+    kernel: Kernel
+    x: np.ndarray
+    y: np.ndarray
+    design: np.ndarray
+    known: np.ndarray
+
+    def split(self, parameters: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+        """θ, the standard deviation of the noise, and the coefficients of the mean, from one vector."""
+        k = len(self.kernel.parameters)
+        return parameters[:k], float(parameters[k]), parameters[k + 1 :]
 
 
 @dataclass(frozen=True, eq=False)

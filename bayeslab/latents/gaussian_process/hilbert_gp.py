@@ -38,7 +38,7 @@ from bayeslab import special
 from bayeslab.constants import LOG_2PI
 from bayeslab.errors import DataError, ModelError
 from bayeslab.latents.gaussian_process.covariance import Argument, Kernel, Node
-from bayeslab.latents.gaussian_process.gaussian_process import LeaveOneOut, NotPositiveDefinite, by_term
+from bayeslab.latents.gaussian_process.gaussian_process import LeaveOneOut, NormalRows, NotPositiveDefinite, by_term
 from bayeslab.latents.gaussian_process.gp_likelihoods import Likelihood
 
 __all__ = [
@@ -579,26 +579,14 @@ class HilbertGaussianProcess:
 
 
 @dataclass(frozen=True, eq=False)
-class HilbertRegression:
+class HilbertRegression(NormalRows):
     """Data and functions, as functions of the hyperparameters.
 
     Parameters
     ----------
-    kernel : Kernel
-    x : ndarray of shape (n, columns)
-    y : ndarray of shape (n,)
-    design : ndarray of shape (n, p)
-        Of the mean function.
-    known : ndarray of shape (n,)
-        Known variances of the observations, added to the noise.
     basis : HilbertBasis
     """
 
-    kernel: Kernel
-    x: np.ndarray
-    y: np.ndarray
-    design: np.ndarray
-    known: np.ndarray
     basis: HilbertBasis
 
     @cached_property
@@ -611,10 +599,6 @@ class HilbertRegression:
         right = np.column_stack([self.y, self.design])
         return self._features.T @ self._features, self._features.T @ right, right.T @ right
 
-    def _split(self, parameters: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-        k = len(self.kernel.parameters)
-        return parameters[:k], float(parameters[k]), parameters[k + 1 :]
-
     def _white(self, theta: np.ndarray) -> float:
         signal = self.kernel.free_of_noise()
         assert signal is not None
@@ -623,7 +607,7 @@ class HilbertRegression:
 
     def posterior(self, parameters: np.ndarray) -> HilbertGaussianProcess:
         """The process at θ, the standard deviation of the noise, and the coefficients of the mean, in one vector."""
-        theta, sd, coefficients = self._split(np.asarray(parameters, float))
+        theta, sd, coefficients = self.split(np.asarray(parameters, float))
         noise = self.known + sd**2 + self._white(theta)
         if not np.all(noise > 0.0):
             raise NotPositiveDefinite(
@@ -636,7 +620,7 @@ class HilbertRegression:
     def log_marginal(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
         """Log evidence and its gradient; minus infinity where matrices are singular."""
         parameters = np.asarray(parameters, float)
-        theta, sd, _ = self._split(parameters)
+        theta, sd, _ = self.split(parameters)
         try:
             if np.ptp(self.known) == 0.0:
                 result = self._from_products(parameters)
@@ -660,7 +644,7 @@ class HilbertRegression:
         """For a common noise variance v of all rows: from A = √S Φ'Φ √S alone."""
         from scipy.linalg import cho_solve
 
-        theta, sd, coefficients = self._split(parameters)
+        theta, sd, coefficients = self.split(parameters)
         v = float(self.known[0]) + sd**2 + self._white(theta) if len(self.known) else sd**2
         if not v > 0.0:
             raise NotPositiveDefinite("no noise", code="not-a-covariance")

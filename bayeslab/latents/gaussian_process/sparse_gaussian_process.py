@@ -37,7 +37,7 @@ import numpy as np
 from bayeslab.constants import LOG_2PI
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.latents.gaussian_process.covariance import Kernel
-from bayeslab.latents.gaussian_process.gaussian_process import LeaveOneOut, NotPositiveDefinite, by_term
+from bayeslab.latents.gaussian_process.gaussian_process import LeaveOneOut, NormalRows, NotPositiveDefinite, by_term
 
 __all__ = ["SparseGaussianProcess", "SparseRegression", "choose_inducing", "move_inducing"]
 
@@ -267,34 +267,21 @@ class SparseGaussianProcess:
 
 
 @dataclass(frozen=True, eq=False)
-class SparseRegression:
+class SparseRegression(NormalRows):
     """Data and inducing points, as functions of the hyperparameters.
 
     Parameters
     ----------
-    kernel : Kernel
-    x : ndarray of shape (n, columns)
-    y : ndarray of shape (n,)
-    design : ndarray of shape (n, p)
-        Of the mean function.
-    known : ndarray of shape (n,)
-        Known variances of the observations, added to the noise.
     inducing : ndarray of shape (m, columns)
     bound : {"vfe", "fitc"}
     """
 
-    kernel: Kernel
-    x: np.ndarray
-    y: np.ndarray
-    design: np.ndarray
-    known: np.ndarray
     inducing: np.ndarray
     bound: Bound = "vfe"
 
     def posterior(self, parameters: np.ndarray) -> SparseGaussianProcess:
         """The process at θ, the standard deviation of the noise, and the coefficients of the mean, in one vector."""
-        k = len(self.kernel.parameters)
-        theta, sd, coefficients = parameters[:k], parameters[k], parameters[k + 1 :]
+        theta, sd, coefficients = self.split(parameters)
         residuals = self.y - self.design @ coefficients
         noise = self.known + sd**2
         return SparseGaussianProcess(self.kernel, theta, self.x, residuals, noise, self.inducing, self.bound)

@@ -23,16 +23,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayeslab.errors import DataError, ModelError
-from bayeslab.latents.gaussian_process.gaussian_process import LeaveOneOut
+from bayeslab.latents.gaussian_process.covariance import Kernel
+from bayeslab.latents.gaussian_process.gaussian_process import LeaveOneOut, NormalRows
 from bayeslab.latents.gaussian_process.linear_sde import LinearSDE, of_kernel, pade_error
-
-if TYPE_CHECKING:
-    from bayeslab.latents.gaussian_process.covariance import Kernel
 
 __all__ = [
     "Smoothed",
@@ -343,27 +341,15 @@ class StateSpaceProcess:
 
 
 @dataclass(frozen=True, eq=False)
-class StateSpaceRegression:
+class StateSpaceRegression(NormalRows):
     """Data in time, as functions of the hyperparameters.
 
     Parameters
     ----------
-    kernel : Kernel
-    x : ndarray of shape (n, 1)
-    y : ndarray of shape (n,)
-    design : ndarray of shape (n, p)
-        Of the mean function.
-    known : ndarray of shape (n,)
-        Known variances of the observations, added to the noise.
     order : int
         States for each ``ExpQuad``.
     """
 
-    kernel: Kernel
-    x: np.ndarray
-    y: np.ndarray
-    design: np.ndarray
-    known: np.ndarray
     order: int = 8
 
     @cached_property
@@ -371,13 +357,9 @@ class StateSpaceRegression:
         by_time = np.argsort(self.x[:, 0], kind="stable")
         return by_time, _steps(self.x[by_time, 0])
 
-    def _split(self, parameters: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-        k = len(self.kernel.parameters)
-        return parameters[:k], float(parameters[k]), parameters[k + 1 :]
-
     def posterior(self, parameters: np.ndarray) -> StateSpaceProcess:
         """The process at θ, the standard deviation of the noise, and the coefficients of the mean, in one vector."""
-        theta, sd, coefficients = self._split(np.asarray(parameters, float))
+        theta, sd, coefficients = self.split(np.asarray(parameters, float))
         residuals, noise = self.y - self.design @ coefficients, self.known + sd**2
         return StateSpaceProcess(self.kernel, theta, self.x[:, 0], residuals, noise, self.order)
 
@@ -386,7 +368,7 @@ class StateSpaceRegression:
         from bayeslab.latents.gaussian_process import state_space_kernels as kernels
 
         parameters = np.asarray(parameters, float)
-        theta, sd, coefficients = self._split(parameters)
+        theta, sd, coefficients = self.split(parameters)
         sde = of_kernel(self.kernel, theta, self.order)
         by_time, steps = self._sorted
         residuals = (self.y - self.design @ coefficients)[by_time]

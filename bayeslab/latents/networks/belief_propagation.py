@@ -42,6 +42,7 @@ __all__ = [
     "LoopyAssignment",
     "LoopyBeliefs",
     "MaxBeliefs",
+    "check_possible",
     "flatten",
     "local_evidence",
     "loopy",
@@ -353,7 +354,7 @@ def _exact(factors: FactorGraph, given: Mapping[str, Any] | None, *, maximise: b
         )
     flat, order, local, up, down = messages[1:]
     _, change = kernels.sequential(flat, order, maximise, 0.0, 0.0, 1, local, up, down)
-    _possible(change >= 0)
+    check_possible(change >= 0)
     return messages
 
 
@@ -384,11 +385,12 @@ def _iterate(
     weight = damping if damping is not None else 0.0 if no_loop else 0.5
     flat, order, local, up, down = messages[1:]
     n_sweeps, change = run(flat, order, maximise, float(weight), float(tolerance), int(max_sweeps), local, up, down)
-    _possible(change >= 0)
+    check_possible(change >= 0)
     return messages, n_sweeps, change, no_loop
 
 
-def _possible(possible: bool) -> None:
+def check_possible(possible: bool) -> None:
+    """Raise where the evidence has probability zero."""
     if not possible:
         raise EvidenceError(
             "the evidence has probability zero: no joint state of the variables agrees with it and the tables",
@@ -401,7 +403,7 @@ def _beliefs(messages: _Messages, *, maximise: bool) -> tuple[np.ndarray, np.nda
 
     flat, _, local, up, down = messages[1:]
     of_variables, of_factors, log_z = kernels.beliefs(flat, maximise, local, up, down)
-    _possible(log_z > -np.inf)
+    check_possible(log_z > -np.inf)
     return of_variables, of_factors, log_z
 
 

@@ -20,8 +20,6 @@ __all__ = [
     "Families",
     "check_codes",
     "checked_weights",
-    "distinct_rows",
-    "distinct_words",
     "family_counts",
     "skipped_weight",
 ]
@@ -195,35 +193,3 @@ def checked_weights(weights: Array | None, n_rows: int) -> Array:
     if weights.shape != (n_rows,):
         raise DataError(f"{weights.size} weights for {n_rows} rows", code="wrong-length")
     return weights
-
-
-def distinct_rows(codes: Codes, weights: Array | None = None) -> tuple[Codes, Array]:
-    """The distinct rows, in order of first appearance, and the total weight of each.
-
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n_rows, n_variables)
-    weights : ndarray, optional
-        Weight of each row; 1 if left out.
-    """
-    from bayeslab.latents.networks.counting_kernels import first_of_each
-
-    codes = np.ascontiguousarray(codes)
-    starts = np.arange(len(codes) + 1, dtype=np.int64) * codes.shape[1]
-    kinds, firsts = first_of_each(codes.ravel(), starts)
-    given = None if weights is None else checked_weights(weights, len(codes))
-    return codes[firsts], np.bincount(kinds, weights=given, minlength=len(firsts)).astype(np.float64)
-
-
-def distinct_words(words: NDArray[np.str_]) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
-    """The distinct words of a text column, in order of first appearance, and the index of each cell's word.
-
-    As :func:`numpy.unique` with ``return_inverse``, by hashing instead of sorting.
-    """
-    from bayeslab.latents.networks.counting_kernels import first_of_each
-
-    words = np.ascontiguousarray(words)
-    letters = words.view(np.uint32)
-    width = words.itemsize // 4
-    kinds, firsts = first_of_each(letters, np.arange(len(words) + 1, dtype=np.int64) * width)
-    return words[firsts], kinds

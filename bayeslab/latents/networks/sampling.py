@@ -32,7 +32,7 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.errors import EngineRefusal, EvidenceError, OptionError, hint, listed
-from bayeslab.latents.networks.belief_propagation import FlatFactors, flatten, local_evidence
+from bayeslab.latents.networks.belief_propagation import FlatFactors, check_possible, flatten, local_evidence
 from bayeslab.latents.networks.factors import Evidence, FactorGraph, read_evidence
 from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.latents.sampler import Arrays, Sampler
@@ -521,16 +521,8 @@ def _possible_states(factors: FactorGraph, evidence: Evidence) -> dict[str, np.n
                 left = inside.any(axis=tuple(k for k in range(len(scope)) if k != axis))
                 changed |= bool(np.any(left != possible[v]))
                 possible[v] = left
-            _allowed(bool(inside.any()))
+            check_possible(bool(inside.any()))
     return possible
-
-
-def _allowed(possible: bool) -> None:
-    if not possible:
-        raise EvidenceError(
-            "the evidence has probability zero: no joint state of the variables agrees with it and the tables",
-            code="probability-zero",
-        )
 
 
 def _product(possible: Mapping[str, np.ndarray], scope: tuple[str, ...]) -> np.ndarray:
@@ -567,7 +559,7 @@ def _check_reach(factors: FactorGraph, possible: Mapping[str, np.ndarray], tied:
             unsure += names
             continue
         support = _support(factors, possible, names)
-        _allowed(bool(support.any()))
+        check_possible(bool(support.any()))
         if not _connected(support, _axes(tied, names)):
             raise EngineRefusal(
                 f"zeros in tables divide the possible states of {listed(names)} into parts that Gibbs sampling cannot"

@@ -486,7 +486,10 @@ def evidence_influence(
         Variable to its state, or to a mapping from states to likelihoods.
     """
 
-    variable, code = _one_state(network, target)
+    wanted = read_evidence(network.states, target).hard
+    if len(target) != 1 or len(wanted) != 1:
+        raise EvidenceError("the target is one variable and its state, such as {'disease': 'yes'}", code="wrong-type")
+    variable, code = next(iter(wanted.items()))
     if variable in given:
         raise EvidenceError(
             f"'{variable}' is both the target and observed: leave it out of the evidence", code="conflict"
@@ -504,13 +507,6 @@ def evidence_influence(
             EvidenceInfluence(left_out, finding, float(full[code]), float(without[code]), weight, divergence)
         )
     return sorted(influences, key=lambda item: (-item.divergence, item.variable))
-
-
-def _one_state(network: DiscreteNetwork, target: Mapping[str, str]) -> tuple[str, int]:
-    wanted = read_evidence(network.states, target).hard
-    if len(target) != 1 or len(wanted) != 1:
-        raise EvidenceError("the target is one variable and its state, such as {'disease': 'yes'}", code="wrong-type")
-    return next(iter(wanted.items()))
 
 
 def _log_odds(probabilities: np.ndarray, code: int) -> float:

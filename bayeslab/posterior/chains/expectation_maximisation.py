@@ -57,7 +57,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
         if (
             prior
             and hidden.chain.learned
-            and min(_least(hidden.chain.concentration(n)) for n in hidden.chain.learned) < 1
+            and min(c[c > 0].min() for c in map(hidden.chain.concentration, hidden.chain.learned)) < 1
         ):
             raise ModelError(
                 "a Dirichlet prior with pseudocount below 1 has no mode: use pseudocount 1 or more",
@@ -104,10 +104,6 @@ def _refuse_excluded(hidden: Hidden, name: str, value: np.ndarray) -> None:
             raise OptionError(f"initvals: '{name}' is 0 from a state to itself", path=path, code="out-of-range")
     elif np.any(value[hidden.chain.concentration(name) <= 0] != 0):
         raise OptionError(f"initvals: '{name}' is 0 where the chain has no way", path=path, code="out-of-range")
-
-
-def _least(concentration: np.ndarray) -> float:
-    return float(concentration[concentration > 0].min())
 
 
 def _patterned(hidden: Hidden, name: str) -> bool:

@@ -78,11 +78,6 @@ def infinite(limit: Limit, hidden: Hidden, rows: str) -> GibbsPlan | str:
 # --------------------------------------------------------------------------------- a chain
 
 
-def _telling(hidden: Hidden) -> np.ndarray:
-    n = hidden.sequences.n_times
-    return evenly(n, _TIMES)
-
-
 @dataclass(frozen=True, eq=False)
 class _LimitSampler(Sampler):
     """Gibbs steps of the weak limit: the state is that of the process and the parameters.
@@ -96,7 +91,7 @@ class _LimitSampler(Sampler):
 
     @cached_property
     def at(self) -> np.ndarray:
-        return _telling(self.hidden)
+        return evenly(self.hidden.sequences.n_times, _TIMES)
 
     def init(self, rng: np.random.Generator, tune: int) -> Arrays:
         state, values = _start(self.hidden, self.limit, rng)

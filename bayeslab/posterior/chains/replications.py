@@ -207,12 +207,10 @@ def drawn(
         for column, column_cells in new.items():
             made.setdefault(column, []).append(column_cells)
     whole = {column for part in hidden.parts if part.discrete for column in part.columns}
-    return {c: ((rows,), _as_whole(np.stack(v)) if c in whole else np.stack(v)) for c, v in made.items()}
-
-
-def _as_whole(values: np.ndarray) -> np.ndarray:
-    """Convert whole numbers to integers, unless some are missing."""
-    return values if np.isnan(values).any() else values.astype(np.int64)
+    stacked = {column: np.stack(v) for column, v in made.items()}
+    # Whole numbers become integers, unless some are missing.
+    integers = {c: v.astype(np.int64) for c, v in stacked.items() if c in whole and not np.isnan(v).any()}
+    return {c: ((rows,), v) for c, v in (stacked | integers).items()}
 
 
 def _replicated(

@@ -6,13 +6,15 @@ computer, as the machine's kernels are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from bayeslab.posterior.machine.arrays import Var
+from bayeslab.python_evidence import KERNEL, PythonEvidence
 
-__all__ = ["arrays_of", "called", "log_evidence"]
+__all__ = ["arrays_of", "called", "log_evidence", "python_evidence"]
 
 _TYPES = {"f": np.float64, "i": np.int64, "b": np.bool_}
 
@@ -30,10 +32,23 @@ def log_evidence(kernel: str, parameters: Var, *arrays: np.ndarray) -> Var:
     arrays
         Structure and data: real, whole or logical numbers.
     """
-    kinds, plan = _plan(arrays)
+    return _emitted(kernel, parameters, arrays)
+
+
+def python_evidence(function: Callable[[np.ndarray], tuple[float, np.ndarray]], parameters: Var) -> Var:
+    """log p(data | parameters) as a number of the program, by a Python function that returns value and gradient.
+
+    The instruction keeps the function; a program of it can be run in this process only.
+    """
+    called = PythonEvidence(function)
+    return _emitted(KERNEL, parameters, [called.address], kept=called)
+
+
+def _emitted(kernel: str, parameters: Var, arrays: Sequence[np.ndarray], **kept: Any) -> Var:
+    kinds, index = _plan(arrays)
     vector = parameters.builder.contiguous(parameters)
-    scratch = vector.size
-    return vector.builder.emit("evidence", [vector], (), scratch=scratch, kernel=kernel, kinds=kinds, index=plan)
+    options = {"kernel": kernel, "kinds": kinds, "index": index, **kept}
+    return vector.builder.emit("evidence", [vector], (), scratch=vector.size, **options)
 
 
 def called(kernel: str, gradient: str, first: Var, second: Var, shape: tuple[int, ...], *arrays: np.ndarray) -> Var:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.python_evidence import value_at
+
 __all__ = ["called_slowly", "evidence_slowly"]
 
 
@@ -384,6 +386,12 @@ def _function_likelihood(
     )
 
 
+def _predictor_likelihood(parameters: np.ndarray, y: np.ndarray, trials: np.ndarray, words: np.ndarray) -> float:
+    """Rows of other distributions, given their linear predictor."""
+    first, second, eta = float(parameters[0]), float(parameters[1]), parameters[2:]
+    return _response(int(words[0]), int(words[1]), y, trials, eta, first, second)
+
+
 def _response(
     word: int, link: int, y: np.ndarray, trials: np.ndarray, eta: np.ndarray, first: float, second: float
 ) -> float:
@@ -599,6 +607,16 @@ def _tables(
     return float(total)
 
 
+# ---------------------------------------------------------------------------------- Python functions
+
+
+def _python_function(parameters: np.ndarray, address: np.ndarray) -> float:
+    """The function itself, which has no twin."""
+    if not np.isfinite(parameters).all():
+        return -np.inf
+    return value_at(address, parameters)
+
+
 _TWINS: dict[tuple[str, str], Any] = {
     ("counting_kernels", "evidence_of_tables"): _tables,
     ("markov_kernels", "log_evidence_and_gradient"): _chain,
@@ -610,6 +628,7 @@ _TWINS: dict[tuple[str, str], Any] = {
     ("feature_kernels", "binary_evidence"): _binary_features,
     ("covariance_kernels", "log_marginal"): _marginal,
     ("covariance_kernels", "log_likelihood_whitened"): _function_likelihood,
+    ("covariance_kernels", "log_likelihood_of_predictor"): _predictor_likelihood,
     ("state_space_kernels", "log_marginal"): _marginal_in_time,
     ("urn_kernels", "log_evidence_and_gradient"): _urns,
     ("kalman_kernels", "log_evidence_and_gradient"): _linear_gaussian,
@@ -619,5 +638,6 @@ _TWINS: dict[tuple[str, str], Any] = {
     ("structural_kernels", "log_evidence_and_gradient"): _states,
     ("function_sum_kernels", "log_evidence_and_gradient"): _functions,
     ("function_sum_kernels", "in_time_log_evidence_and_gradient"): _functions_in_time,
+    ("callback_kernels", "log_evidence_and_gradient"): _python_function,
     ("function_sum_kernels", "series_log_evidence_and_gradient"): _series,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from bayeslab.language.writer import Rising, Scaled, Writer
 from bayeslab.posterior.machine.arrays import Instruction, NotLowered, Recorder, Var
 from bayeslab.posterior.machine.backend import Machine
 from bayeslab.posterior.machine.declarations import Declarations
-from bayeslab.posterior.machine.evidence import called, log_evidence
+from bayeslab.posterior.machine.evidence import called, log_evidence, python_evidence
 from bayeslab.posterior.machine.laws import Law
 from bayeslab.posterior.machine.model import MachineModel
 from bayeslab.posterior.machine.program import Builder
@@ -109,8 +109,15 @@ class ProgramWriter(Declarations, Writer):
         return self.values[name]
 
     def evidence(self, kernel: str, parameters: Sequence[Any], *arrays: np.ndarray) -> Any:
-        vector = self.builder.concatenate([self.builder.as_var(part).reshape(-1) for part in parameters])
-        return log_evidence(kernel, vector, *arrays)
+        return log_evidence(kernel, self._vector(parameters), *arrays)
+
+    def python_evidence(
+        self, function: Callable[[np.ndarray], tuple[float, np.ndarray]], parameters: Sequence[Any]
+    ) -> Any:
+        return python_evidence(function, self._vector(parameters))
+
+    def _vector(self, parts: Sequence[Any]) -> Var:
+        return self.builder.concatenate([self.builder.as_var(part).reshape(-1) for part in parts])
 
     def row_terms(self, kernel: str, first: Any, second: Any, shape: tuple[int, int], *arrays: np.ndarray) -> Any:
         gradient = f"{kernel.partition(':')[2]}_apart_slope"
@@ -128,6 +135,11 @@ class ProgramWriter(Declarations, Writer):
     def add(self, name: str, value: Any) -> None:
         self.read.append(self.builder.as_var(value))
         self.builder.add(value)
+
+    def data(self, name: str, word: str, parameters: Mapping[str, Any], values: np.ndarray) -> None:
+        given = {key: self.builder.as_var(value) for key, value in parameters.items()}
+        self.read += given.values()
+        law_of(self.builder, word, given, values.shape).add(self.builder.constant(values))
 
     def only_pymc(self, reason: str) -> None:
         raise NotLowered("evidence", reason)

@@ -23,7 +23,7 @@ from bayeslab.language.writer import Writer
 from bayeslab.posterior.observed.emitted import Emitted
 from bayeslab.posterior.observed.prior import Prior, across, inside
 
-__all__ = ["COMPONENTS", "SPREADS", "STATES", "Compiled", "StatePart", "Style"]
+__all__ = ["COMPONENTS", "SPREADS", "STATES", "Compiled", "KnownPart", "StatePart", "Style"]
 
 type Values = Mapping[str, Any]
 
@@ -452,3 +452,41 @@ class StatePart(Emitted):
     def computed(self) -> bool:
         """Whether :meth:`drawn` returns expressions instead of random variables, for columns that are drawn jointly."""
         return False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KnownPart(StatePart):
+    """Columns whose distribution in each state has no parameters: it is given as a whole."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def symmetric(self) -> bool:
+        return False
+
+    @property
+    def even(self) -> bool:
+        return False
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        raise KeyError(name)
+
+    def dims(self, name: str) -> tuple[str, ...]:
+        raise KeyError(name)
+
+    def default_prior(self, name: str) -> str:
+        raise KeyError(name)
+
+    def labels(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return {}
+
+    def from_emission(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {}
+
+    def variables(self, writer: Writer) -> dict[str, Any]:
+        return {}

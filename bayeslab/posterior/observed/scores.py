@@ -19,7 +19,7 @@ import numpy as np
 from bayeslab.distributions.emissions import EmissionWithoutParameters
 from bayeslab.errors import ModelError
 from bayeslab.language.writer import Writer
-from bayeslab.posterior.observed.part import StatePart
+from bayeslab.posterior.observed.part import KnownPart
 
 __all__ = ["ScoredPart", "Scores"]
 
@@ -50,46 +50,13 @@ class Scores(EmissionWithoutParameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ScoredPart(StatePart):
+class ScoredPart(KnownPart):
     """Columns of scores, one for each state; see :class:`bayeslab.posterior.observed.part.StatePart`."""
 
     word: str = "scores"
     emission: Scores
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def symmetric(self) -> bool:
-        return False
-
-    @property
-    def even(self) -> bool:
-        return False
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        raise KeyError(name)
-
-    def dims(self, name: str) -> tuple[str, ...]:
-        raise KeyError(name)
-
-    def default_prior(self, name: str) -> str:
-        raise KeyError(name)
-
-    def labels(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        return {}
-
-    def from_emission(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {}
-
     # ------------------------------------------------------------------ PyMC
-
-    def variables(self, writer: Writer) -> dict[str, Any]:
-        return {}
 
     def density(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:
         """log P(state | row) / P(state), (N, K)."""

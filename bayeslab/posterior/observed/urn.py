@@ -12,7 +12,7 @@ from bayeslab.data.sequences import Sequences
 from bayeslab.distributions.emissions import EmissionWithoutParameters
 from bayeslab.errors import ModelError
 from bayeslab.language.writer import Writer
-from bayeslab.posterior.observed.part import StatePart
+from bayeslab.posterior.observed.part import KnownPart
 
 __all__ = ["UrnColours", "UrnPart"]
 
@@ -34,7 +34,7 @@ class UrnColours(EmissionWithoutParameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class UrnPart(StatePart):
+class UrnPart(KnownPart):
     """A column of colours; see :class:`bayeslab.posterior.observed.part.StatePart`.
 
     Attributes
@@ -51,18 +51,6 @@ class UrnPart(StatePart):
     codes: np.ndarray
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def symmetric(self) -> bool:
-        return False
-
-    @property
-    def even(self) -> bool:
-        return False
-
-    @property
     def discrete(self) -> bool:
         return True
 
@@ -71,28 +59,7 @@ class UrnPart(StatePart):
         """True: colours are computed from uniform numbers."""
         return True
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        raise KeyError(name)
-
-    def dims(self, name: str) -> tuple[str, ...]:
-        raise KeyError(name)
-
-    def default_prior(self, name: str) -> str:
-        raise KeyError(name)
-
-    def labels(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        return {}
-
-    def from_emission(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {}
-
     # ------------------------------------------------------------------ PyMC
-
-    def variables(self, writer: Writer) -> dict[str, Any]:
-        return {}
 
     def density(self, writer: Writer, values: Mapping[str, Any], rows: np.ndarray) -> float:
         return 0.0

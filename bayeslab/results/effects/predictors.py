@@ -32,6 +32,13 @@ def expectation_of(fit: Fitted) -> Expectation:
         The model has no expected outcome as a function of columns of a table.
     """
     made = fit.bound_model.expectation()
+    outcomes = fit.bound_model.outcomes()
+    if made is None and len(outcomes) > 1 and fit.bound_model.of_outcome(outcomes[0]) is not None:
+        raise OptionError(
+            f"effects are on one response, and this model has {listed(outcomes)}: take that of one,"
+            f" fit.outcome('{outcomes[-1]}')",
+            code="incomplete",
+        )
     if made is None:
         raise OptionError(
             f"the family {fit.model.model.family} has no expected outcome as a function of the columns of a table;"
