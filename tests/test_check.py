@@ -290,9 +290,9 @@ PLAINLY = {
         "'y' is text, and OrderedLogistic needs the order of its levels",
     ),
     "a constant response under default priors": (
-        regression("y ~ x + (1 | x)", priors={"b": "Normal(0, 1)"}),
-        LINE | {"y": [2.0] * 4},
-        "the response 'y' is constant (2), and the default priors of 'Intercept', 'sd_x', 'sigma' are scaled to how",
+        regression("y ~ x + (1 | g)", priors={"b": "Normal(0, 1)"}),
+        LINE | {"y": [2.0] * 4, "g": ["a", "a", "b", "b"]},
+        "the response 'y' is constant (2), and the default priors of 'Intercept', 'sd_g', 'sigma' are scaled to how",
     ),
 }
 
