@@ -241,6 +241,10 @@ class Posterior(ABC):
         """The data as the graph has them, checked against the model; default: the data unchanged and unchecked."""
         return self.data
 
+    def main_parameters(self) -> tuple[str, ...]:
+        """Names of the parameters that a short account of the fit gives first, such as slopes; default: none."""
+        return ()
+
     def draw_size(self) -> int | None:
         """Count of numbers in one draw, without building the graph; default None: only the graph or engine knows.
 

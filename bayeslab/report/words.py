@@ -107,7 +107,7 @@ def headline(fit: Reported, frame: pd.DataFrame) -> str:
     if fit.has_group("parent_sets"):
         out.append(_edges(fit))
     else:
-        out.append(_largest_topics(fit) if fit.bound_model.view == "topics" else _first_rows(frame))
+        out.append(_largest_topics(fit) if fit.bound_model.view == "topics" else _first_rows(fit, frame))
     return " ".join(part for part in out if part)
 
 
@@ -131,11 +131,13 @@ def _largest_topics(fit: Reported) -> str:
     return f"The largest topics, with their shares of all words, are: {'; '.join(words)}."
 
 
-def _first_rows(frame: pd.DataFrame) -> str:
-    """A sentence with the first quantities of the summary, scalars first."""
+def _first_rows(fit: Reported, frame: pd.DataFrame) -> str:
+    """A sentence with the main parameters of the model, or the first quantities of the summary, scalars first."""
     if not len(frame):
         return ""
-    table = Table.of(frame)
+    names = [label.partition("[")[0] for label in frame.index.astype(str)]
+    main = [i for word in fit.bound_model.main_parameters() for i, name in enumerate(names) if name == word]
+    table = Table.of(frame.iloc[main] if main else frame)
     head, out = headings(table), list[str]()
     for line in lines_of(table, 12):
         if isinstance(line, More) or len(out) == _QUANTITIES:

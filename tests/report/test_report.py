@@ -23,6 +23,7 @@ from bayeslab.language.model_file import dump
 from bayeslab.report import charts, style
 from bayeslab.report.markup import Markup, element, joined, table, text
 from bayeslab.report.page import html_of
+from bayeslab.report.words import headline
 from bayeslab.results.fit import Fit
 from bayeslab.results.verdict import Finding, Verdict
 from tests.cli.calls import call, refused
@@ -157,6 +158,19 @@ def test_intervals_are_those_of_the_posterior(fit):
     assert shown[:8] == pytest.approx([truth.mean(), truth.std(), *ends], abs=0.006)
     # Of a symmetric density, the shortest interval has equal tails; that of 4,000 draws has an error of several per cent.
     assert shown[8:] == pytest.approx(truth.interval(0.89), abs=0.1)
+
+
+def test_the_first_results_of_regressions_are_slopes():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.normal(size=30), "g": np.arange(30) % 3, "y": rng.normal(size=30)})
+    data["z"] = data["y"] + rng.normal(size=30)
+    formulas = {"y": {"formula": "y ~ x"}, "z": {"formula": "z ~ x + y"}}
+    for spec, first in (
+        ({"family": "regression", "formula": "y ~ x + (1 | g)"}, "b[x]"),
+        ({"family": "regressions", "responses": formulas}, "y_b[x]"),
+    ):
+        fit = bl.fit(bl.Model(model=spec), data, progress=False, runs=None, seed=1)
+        assert f"Results: {first} is " in headline(fit, fit.summary())
 
 
 def test_intervals_of_draws_are_their_quantiles(fit):

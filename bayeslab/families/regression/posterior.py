@@ -230,6 +230,10 @@ class RegressionPosterior(Posterior):
                     out += _unserved(name, curve.title, curve.basis, draws[name], curve.labels)
         return tuple(out)
 
+    def main_parameters(self) -> tuple[str, ...]:
+        """The slopes of every formula, those of the predicted quantity first."""
+        return tuple(each.names.of("b") for each in self.lowered.predictors if each.design.names)
+
     def draw_size(self) -> int:
         """Number of values in one draw."""
         lowered = self.lowered

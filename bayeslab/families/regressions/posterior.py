@@ -117,6 +117,14 @@ class RegressionsPosterior(Posterior):
         used = {name for each in self.spec.regressions().values() for name in each.formulas.predictor_columns()}
         return frozenset(used & self.spec.responses.keys())
 
+    def main_parameters(self) -> tuple[str, ...]:
+        """The slopes of every response, in the order of the declaration."""
+        slopes = {
+            name: [each.names.of("b") for each in part.predictors if each.design.names]
+            for name, part in self.whole.parts.items()
+        }
+        return tuple(prefixed(b, name) for name in self.spec.responses for b in slopes[name])
+
     def row_weights(self) -> dict[str, np.ndarray]:
         """Weights of the rows' log likelihoods, of the responses that have them."""
         weights = {name: part.weights for name, part in self.whole.parts.items()}
