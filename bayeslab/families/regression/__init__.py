@@ -96,7 +96,7 @@ def check(model: Model, columns: set[str] | None) -> None:
     _check_ids(spec)
     if spec.censored and (chosen.discrete or not chosen.response.tails):
         raise problem(
-            f"a {spec.likelihood} response cannot be censored; continuous ones can whose tails are known",
+            f"responses of likelihood {spec.likelihood} cannot be censored; continuous ones can whose tails are known",
             "censored",
             code="unsupported",
         )

@@ -94,4 +94,4 @@ def _advice(measured: list[str], response: str) -> str:
             f"write functions and products of {listed(measured)} as columns of data.derive, such as"
             f" {measured[0]}_2: {measured[0]} ** 2, which the formula takes as they are"
         )
-    return f"a {response} likelihood needs them all; round the numbers in a column of the table"
+    return f"likelihood {response} needs them all; round the numbers in a column of the table"

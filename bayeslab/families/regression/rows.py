@@ -219,7 +219,7 @@ def _response(
     if term.codes is not None and (chosen.coded or data.labels[formula.response].dtype.kind == "U"):
         if not chosen.coded:
             raise DataError(
-                f"the response '{formula.response}' is text; a {spec.likelihood} response is numbers",
+                f"the response '{formula.response}' is text; with likelihood {spec.likelihood} it is numbers",
                 code="not-numbers",
             )
         if chosen.levels is None and len(data.labels[formula.response]) > 2:
@@ -264,7 +264,7 @@ def _checked_response(spec: Regression, formula: Formula, y: np.ndarray, trials:
     if np.any(bad):
         row = int(np.flatnonzero(bad)[0])
         raise DataError(
-            f"the response '{formula.response}' is {y[row]:g} in row {row + 1}; a {spec.likelihood} response is"
+            f"the response '{formula.response}' is {y[row]:g} in row {row + 1}; with likelihood {spec.likelihood} it is"
             f" {chosen.support}",
             code="impossible-value",
         )
