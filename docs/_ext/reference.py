@@ -25,6 +25,7 @@ from bayeslab.families.markov_random_field.spec import Grid, MarkovRandomField, 
 from bayeslab.families.mixture.spec import Mixture
 from bayeslab.families.regression.likelihoods import LIKELIHOODS, Likelihood, accepted, likelihood
 from bayeslab.families.regression.spec import Regression
+from bayeslab.families.regressions.spec import Regressions
 from bayeslab.families.topics.spec import Topics
 from bayeslab.language.functions import FUNCTIONS
 from bayeslab.language.spec import DataSource, Model
@@ -53,6 +54,11 @@ def keys() -> str:
 def regression() -> str:
     """The keys of a regression."""
     return table(Regression)
+
+
+def regressions() -> str:
+    """The keys of regressions of several responses."""
+    return table(Regressions)
 
 
 def bayes_net() -> str:
@@ -267,6 +273,7 @@ PARTS = {
     for f in (
         keys,
         regression,
+        regressions,
         bayes_net,
         structure,
         markov_random_field,

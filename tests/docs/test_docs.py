@@ -79,3 +79,12 @@ def test_examples_of_theory_run():
     shown = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, "theory.md", None, 0)
     assert len(shown.examples) > 5
     assert doctest.DocTestRunner().run(shown).failed == 0
+
+
+def test_generated_parts_of_pages_are_there(reference):
+    """Each ``{reference} NAME`` of a page names a part that the build can write, and the part is not empty."""
+    texts = [page.read_text(encoding="utf-8") for page in DOCS.glob("*.md")]
+    named = {name for text in texts for name in re.findall(r"\{reference\} (\w+)", text)}
+    assert named
+    assert named <= reference.PARTS.keys()
+    assert all(reference.PARTS[name]() for name in named)
