@@ -230,10 +230,10 @@ class _Fold:
     def _counted(self, groups: Sequence[str], condition: str = "TRUE") -> tuple[Any, dict[str, np.ndarray], np.ndarray]:
         """The distinct rows as an Arrow table, no further columns, and counts."""
         names = "".join(f"{quoted(self.columns[name])} AS c{i}, " for i, name in enumerate(groups))
-        found = self.table.connection.sql(
+        grouped_rows = self.table.connection.sql(
             f"SELECT {names}COUNT(*)::DOUBLE AS n FROM {self.table.rows} WHERE {condition} GROUP BY ALL ORDER BY ALL"
         ).to_arrow_table()
-        return self._named(found, groups), {}, found.column("n").to_numpy()
+        return self._named(grouped_rows, groups), {}, grouped_rows.column("n").to_numpy()
 
     def _chained(self, folding: Folding) -> tuple[Any, dict[str, np.ndarray], np.ndarray]:
         """Complete rows with the counts of the folding's chain, and the distinct incomplete rows."""
@@ -247,11 +247,11 @@ class _Fold:
         codes, counts = dict[str, np.ndarray](), np.array([self.table.count() - n_gone], dtype=np.int64)
         complete = f"NOT {incomplete}" if n_gone else "TRUE"
         for name, before in folding.chain:
-            found, _, n = self._counted([*before, name], complete)
+            grouped_rows, _, n = self._counted([*before, name], complete)
             more = {}
             for each in (*before, name):
                 known = levels[each]
-                cells = found.column(self.columns[each]).to_pylist()
+                cells = grouped_rows.column(self.columns[each]).to_pylist()
                 more[each] = np.array([known.setdefault(cell, len(known)) for cell in cells], dtype=np.int64)
             codes, counts = _divided(codes, counts, more, n.astype(np.int64), before, name)
         types = {field.name: field.type for field in self._schema(groups)}
@@ -277,9 +277,9 @@ class _Fold:
         words = ", ".join(map(literal, sorted(self.cells.missing(raw))))
         return f"{empty} OR trim({quoted(raw)}::VARCHAR) IN ({words})"
 
-    def _named(self, found: Any, groups: Sequence[str]) -> Any:
+    def _named(self, grouped_rows: Any, groups: Sequence[str]) -> Any:
         """The columns c0, c1, ... of an Arrow table, by their names in the files."""
-        kept = found.select([f"c{i}" for i in range(len(groups))])
+        kept = grouped_rows.select([f"c{i}" for i in range(len(groups))])
         return kept.rename_columns([self.columns[name] for name in groups])
 
     def _moments(
@@ -304,7 +304,7 @@ class _Fold:
         complete = " AND ".join(f"{s} IS NOT NULL" for s in each)
         grouped = "GROUP BY ALL ORDER BY ALL" if groups else "HAVING COUNT(*) > 0"
         with view() as rows:
-            found = connection.sql(
+            grouped_rows = connection.sql(
                 f"SELECT {cells}COUNT(*)::DOUBLE AS n, {', '.join(sums)} FROM {rows} WHERE {complete} {grouped}"
             ).to_arrow_table()
         with view() as rows:
@@ -312,11 +312,11 @@ class _Fold:
             lacking = connection.execute(
                 f"SELECT {gone}, COUNT(*)::DOUBLE FROM {rows} WHERE NOT ({complete}) GROUP BY ALL ORDER BY ALL"
             ).fetchall()
-        counts = found.column("n").to_numpy()
-        means = np.array([found.column(f"m{i}").to_numpy() for i in range(k)]).T.reshape(-1, k)
+        counts = grouped_rows.column("n").to_numpy()
+        means = np.array([grouped_rows.column(f"m{i}").to_numpy() for i in range(k)]).T.reshape(-1, k)
         covariances = np.zeros((len(counts), k, k))
         for i, j in pairs:
-            covariances[:, i, j] = covariances[:, j, i] = found.column(f"v{i}_{j}").to_numpy()
+            covariances[:, i, j] = covariances[:, j, i] = grouped_rows.column(f"v{i}_{j}").to_numpy()
         at, points, shares = _corners(counts, means, covariances)
         points += np.array(shifts)
         if lacking:
@@ -324,19 +324,19 @@ class _Fold:
             missing = np.array([row[:k] for row in lacking], bool)
             points = np.concatenate([points, np.where(missing, np.nan, np.array(shifts))])
             shares = np.concatenate([shares, [row[k] for row in lacking]])
-            at = np.concatenate([at, np.full(len(lacking), self._complete_group(groups, found))])
-        kept = self._named(found, groups)
+            at = np.concatenate([at, np.full(len(lacking), self._complete_group(groups, grouped_rows))])
+        kept = self._named(grouped_rows, groups)
         if groups and len(counts):
             kept = kept.take(at)
         return kept, dict(zip(summed, points.T, strict=True)), shares
 
-    def _complete_group(self, groups: Sequence[str], found: Any) -> int:
+    def _complete_group(self, groups: Sequence[str], grouped_rows: Any) -> int:
         """The first group without a missing cell; 0 if there is none."""
         gone = []
         for name in groups:
             raw = self.columns[name]
             gone.append({None, *self.cells.missing(raw), *self.cells.numbers(raw).values()})
-        cells = zip(*(found.column(f"c{i}").to_pylist() for i in range(len(groups))), strict=True)
+        cells = zip(*(grouped_rows.column(f"c{i}").to_pylist() for i in range(len(groups))), strict=True)
         return next((i for i, row in enumerate(cells) if not any(map(operator.contains, gone, row))), 0)
 
     def _sampled(self, names: Sequence[str], numbers: set[str]) -> Dataset:
@@ -355,11 +355,11 @@ class _Fold:
         total = self.table.fetch(f"SELECT COUNT(*) FROM {query} WHERE {there}")[0][0]
         # With several threads the sample would depend on which is first.
         self.table.connection.execute("SET threads = 1")
-        found = self.table.connection.sql(
+        grouped_rows = self.table.connection.sql(
             f"SELECT * FROM (SELECT * FROM {query} WHERE {there}) USING SAMPLE reservoir({_SAMPLE} ROWS) REPEATABLE (1)"
         ).to_arrow_table()
-        columns = {name: found.column(f"s{i}").to_numpy() for i, name in enumerate(names)}
-        held = self._assembled([], None, columns, np.full(len(found), total / max(len(found), 1)))
+        columns = {name: grouped_rows.column(f"s{i}").to_numpy() for i, name in enumerate(names)}
+        held = self._assembled([], None, columns, np.full(len(grouped_rows), total / max(len(grouped_rows), 1)))
         stream = FileRows(self.table.where, f"SELECT * FROM {query} WHERE {there}", tuple(names))
         return replace(held, stream=stream)
 

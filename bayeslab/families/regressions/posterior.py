@@ -106,8 +106,11 @@ class RegressionsPosterior(Posterior):
         model = self.model.model_copy(update={"model": regression})
         levels = {dim: each.tolist() for dim, each in self.data.labels.items() if dim != self.data.dataset.rows}
         data = bind(model, self.data.dataset, model.factors(), Memory(levels))
-        own = {key.split("[")[0] for key in part.nodes} - {name, *(each.names.centred for each in part.predictors)}
-        names = {prefixed(each, name): each for each in own}
+        parameters = {key.split("[")[0] for key in part.nodes} - {
+            name,
+            *(each.names.centred for each in part.predictors),
+        }
+        names = {prefixed(each, name): each for each in parameters}
         if name in self.spec.residuals:
             names["nu_residuals"] = "nu"
         return RegressionPosterior(model, data), names, {prefixed(dim, name): dim for dim in part.model.dims}

@@ -88,10 +88,10 @@ class Residuals:
             given = self.arguments[name]
             mean, scale = given["mu"], _closed(given["sigma"])
             if before:
-                own = self._weight(name, name)
+                diagonal = self._weight(name, name)
                 moved = [f"{self._weight(name, other)} * {self._residual(other)}" for other in self.names[:before]]
-                mean = f"{mean} - {scale} * ({' + '.join(moved)}) / {own}"
-                scale = f"{scale} / {own}"
+                mean = f"{mean} - {scale} * ({' + '.join(moved)}) / {diagonal}"
+                scale = f"{scale} / {diagonal}"
             if self.student:
                 nu = f"nu_residuals + {before}" if before else "nu_residuals"
                 if before:
@@ -147,8 +147,8 @@ def check_residuals(spec: Regressions) -> None:
                     path=("model", "responses", name, key),
                     code="unsupported",
                 )
-        own = "nu" in each.priors or likelihood(each.likelihood).fixed or "nu" in each.formulas.further
-        if word == "StudentT" and own:
+        separate = "nu" in each.priors or likelihood(each.likelihood).fixed or "nu" in each.formulas.further
+        if word == "StudentT" and separate:
             raise ModelError(
                 f"correlated Student t residuals share their degrees of freedom: leave out the 'nu' of '{name}', and"
                 " write model.priors: {nu_residuals: ...}",

@@ -152,7 +152,7 @@ def _on_all_rows(
     assert mixture.stream is not None
     whole = StreamedMixtureProblem.of_sample(problem, mixture.stream.batches)
     try:
-        found = maximise(
+        climbed = maximise(
             whole,
             best.parameters,
             variant="em" if options.variant == "stochastic" else options.variant,
@@ -165,10 +165,10 @@ def _on_all_rows(
             code="degenerate",
         ) from None
     text = (
-        f"searches on a sample of {len(problem.rows):,} rows; from the best of them {found.iterations} steps on all"
+        f"searches on a sample of {len(problem.rows):,} rows; from the best of them {climbed.iterations} steps on all"
         f" {problem.n_effective:,.0f}"
     )
-    return found, Note("pass", "sample", text)
+    return climbed, Note("pass", "sample", text)
 
 
 def _repairs(texts: list[str]) -> list[Note]:
