@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from bayeslab.families.bayes_net.net import Net, Resolved
 from bayeslab.families.bayes_net.normal_nodes import Linear, centred, prior_of
 from bayeslab.families.graph.priors import program_with_priors
 from bayeslab.language.algebra import Term
+from bayeslab.language.backends import Backend
 from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.expressions import parse
 from bayeslab.language.spec import Model
@@ -21,7 +22,7 @@ from bayeslab.latents.networks.junction_tree import JunctionTree
 from bayeslab.posterior.machine import functions
 from bayeslab.posterior.machine.model import MachineModel
 
-__all__ = ["check", "machine_model", "normal", "write_data", "write_parameters"]
+__all__ = ["check", "machine_model", "normal", "values_by_text", "write_data", "write_parameters"]
 
 
 def check(resolved: Resolved) -> None:
@@ -51,14 +52,18 @@ def machine_model(model: Model, resolved: Resolved) -> MachineModel:
     labels = {dim: values.tolist() for dim, values in net.labels().items()}
     writer = program_with_priors(model, {**net.parameters, **net.unknown}, labels)
     write_parameters(writer, resolved)
+    write_data(writer, resolved, net.tables(values_by_text(writer.values, writer.ops), _MachineArrays))
+    return writer.finish()
+
+
+def values_by_text(variables: Mapping[str, Any], ops: Backend) -> Callable[[str], Any]:
+    """The value of an unknown by its name, or of an expression of unknowns and parameters."""
+    evaluator = Evaluator(lambda name: Term(variables[name]), {}, backend=ops)
 
     def value(text: str) -> Any:
-        if text in writer.values:
-            return writer.values[text]
-        return Evaluator(lambda name: Term(writer.values[name]), {}, backend=writer.ops).term(parse(text)).value
+        return variables[text] if text in variables else evaluator.term(parse(text)).value
 
-    write_data(writer, resolved, net.tables(value, _MachineArrays))
-    return writer.finish()
+    return value
 
 
 class _MachineArrays:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import networkx as nx
 
-from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
-from bayeslab.data.dataset import Dataset
-from bayeslab.families import graph as graphs
-from bayeslab.families.bayes_net.density import check, normal, write_data, write_parameters
-from bayeslab.families.bayes_net.net import Net, Resolved
-from bayeslab.language.algebra import Term
-from bayeslab.language.evaluator import Evaluator
-from bayeslab.language.expressions import parse
+from bayeslab.families.bayes_net.density import check, normal, values_by_text, write_data, write_parameters
+from bayeslab.families.bayes_net.net import Resolved
+from bayeslab.families.graph.priors import pymc_with_priors
+from bayeslab.language.backends import PYTENSOR
 from bayeslab.language.spec import Model
 from bayeslab.language.writer import PYMC
 
@@ -32,7 +27,7 @@ def with_evidence(model: Model, resolved: Resolved) -> pymc.Model:
     check(resolved)
     built = _parameters(model, resolved, dims=True)
     with built:
-        tables = resolved.net.tables(_values(built, resolved.net), pt)
+        tables = resolved.net.tables(values_by_text(built.named_vars, PYTENSOR), pt)
         write_data(PYMC, resolved, {v: pt.as_tensor_variable(table) for v, table in tables.items()})
     return built
 
@@ -48,7 +43,7 @@ def written_out(model: Model, resolved: Resolved, data: Data) -> pymc.Model:
     with built:
         if n_rows is not None:
             built.add_coord(rows, data.labels[rows].tolist())
-        tables = net.tables(_values(built, net), pt)
+        tables = net.tables(values_by_text(built.named_vars, PYTENSOR), pt)
         order = [*net.states, *net.linears]
         for v in nx.lexicographical_topological_sort(net.graph, key=order.index):
             if v in net.linears:
@@ -70,34 +65,9 @@ def written_out(model: Model, resolved: Resolved, data: Data) -> pymc.Model:
 
 def _parameters(model: Model, resolved: Resolved, *, dims: bool) -> pymc.Model:
     """The unknown numbers and rows as free random variables."""
-    import pymc as pm
-
     net = resolved.net
-    nodes: dict[str, str | int | float] = {**net.parameters, **net.unknown}
-    if nodes:
-        lowered = model.model_copy(update={"model": graphs.Graph(nodes=nodes)})
-        built = graphs.compile(lowered, bind(lowered, Dataset({}, model.data.rows), ())).graph()
-    else:
-        built = pm.Model()
-    labels = net.labels() if dims else {}
+    labels = {dim: values.tolist() for dim, values in net.labels().items()} if dims else {}
+    built = pymc_with_priors(model, {**net.parameters, **net.unknown}, labels)
     with built:
-        for name, values in labels.items():
-            if name not in built.coords:
-                built.add_coord(name, values.tolist())
         write_parameters(PYMC, resolved, dims=dims)
     return built
-
-
-def _values(built: pymc.Model, net: Net) -> Callable[[str], Any]:
-    """Unknowns, parameters and expressions of them as PyTensor variables, as a function of the name."""
-    known: Mapping[str, Any] = built.named_vars
-
-    def lookup(name: str) -> Term:
-        return Term(known[name])
-
-    evaluator = Evaluator(lookup, {})
-
-    def value(text: str) -> Any:
-        return known[text] if text in known else evaluator.term(parse(text)).value
-
-    return value
